@@ -414,8 +414,9 @@ class Versioned(TrackedBranch):
         Raises:
             ChartMismatch: the machine of this name runs another chart, without a migration.
         """
+        machine = statecharts.Machine(self, chart, name=name, data=data, clock=self.repo.clock)
         statecharts.MachineMerger.among(self.repo.backend.resolvers).know(chart)
-        return statecharts.Machine(self, chart, name=name, data=data, clock=self.repo.clock)
+        return machine
 
     def workspace(
         self, *, runner: Runner | None = None, folder: str | PathLike[str] | None = None

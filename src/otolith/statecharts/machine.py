@@ -68,6 +68,10 @@ class Machine:
             KeyNotFound: there is none, and the state is read-only.
             ChartMismatch: it runs another chart, and no migration leads to this one.
         """
+        given: object = chart
+        if not isinstance(given, Chart):
+            hint = "make one with Chart.load or Chart.from_data; of a ChartClass, pass its .chart"
+            raise Invalid(f"a machine runs a Chart, got {str(given)[:80]!r}", hint=hint)
         if not name or "/" in name:
             raise Invalid(f"{name!r} cannot name a machine", hint="use a word without a slash")
         self.state = state

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from otolith import Disk, Versioned
+from otolith import Disk, Memory, Versioned
 from otolith.errors import (
     BadChart,
     ChartMismatch,
@@ -20,7 +20,7 @@ from otolith.errors import (
     StepFailed,
     Uncommitted,
 )
-from otolith.statecharts import AGENT, Chart, ChartEvent, Effect
+from otolith.statecharts import AGENT, Chart, ChartClass, ChartEvent, Effect
 
 
 class Clock:
@@ -514,3 +514,9 @@ def test_a_round_stops_at_its_limit(state: Versioned) -> None:
     machine.carry_out({"ask": asked.append}, limit=4)
     assert 2 <= len(asked) <= 4
     assert machine.outbox() != []
+
+
+@pytest.mark.parametrize("chart", ["x", None, 5, {"id": "m"}, ChartClass], ids=repr)
+def test_a_machine_runs_a_chart_and_nothing_else(chart):
+    with pytest.raises(Invalid, match="a machine runs a Chart, got"):
+        Versioned(Memory()).lifecycle(chart)

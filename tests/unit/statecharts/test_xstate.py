@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -456,3 +457,103 @@ def test_what_differs_from_scxml_survives_the_way_through_scxml(name):
 
     assert again.hash == chart.hash
     assert again.start().snapshot.configuration == chart.start().snapshot.configuration
+
+
+# ---------------------------------------------------------------- what is misspelt
+
+
+def config_with(where, key, value):
+    """Return a valid config with one more key in one of its objects."""
+    transition: dict[str, Any] = {
+        "target": "b",
+        "guard": {"type": "g"},
+        "actions": [{"type": "act"}],
+    }
+    invoke = {"id": "i", "src": "work", "onDone": "b"}
+    state = {"on": {"go": transition}, "invoke": invoke}
+    root = {
+        "id": "m",
+        "initial": {"target": "a"},
+        "states": {"a": state, "b": {"type": "final"}},
+        "context": {"own": {"anything": 1}},
+    }
+    objects = {
+        "root": root,
+        "state": state,
+        "transition": transition,
+        "invoke": invoke,
+        "initial": root["initial"],
+        "guard": transition["guard"],
+        "action": transition["actions"][0],
+        "assign": (assign := {"type": "xstate.assign", "context": {"n": 1}}),
+        "extension": (extension := {"type": "@otolith.log", "label": "x"}),
+    }
+    transition["actions"] += [assign, extension]
+    objects[where][key] = value
+    return root
+
+
+@pytest.mark.parametrize(
+    ("where", "key", "near"),
+    [
+        ("root", "inital", "initial"),
+        ("root", "contxt", "context"),
+        ("state", "onn", "on"),
+        ("state", "alway", "always"),
+        ("state", "context", "data of your own goes into meta"),
+        ("state", "data", "output"),
+        ("transition", "gaurd", "guard"),
+        ("transition", "action", "actions"),
+        ("transition", "internal", "reenter"),
+        ("transition", "in", "guard"),
+        ("invoke", "onDon", "onDone"),
+        ("initial", "targt", "target"),
+        ("guard", "parms", "params"),
+        ("action", "parms", "params"),
+        ("assign", "contex", "context"),
+        ("extension", "lable", "label"),
+        ("state", "colour", "data of your own goes into meta"),
+    ],
+)
+def test_a_misspelt_key_is_refused_with_the_nearest_one(where, key, near):
+    with pytest.raises(BadChart, match=f"'{key}' is not a key of") as caught:
+        Chart.from_data(config_with(where, key, "x"))
+    assert near in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("where", "key"),
+    [
+        *(("root", key) for key in ("version", "description", "types", "schemas", "$schema")),
+        ("root", "predictableActionArguments"),
+        *(("state", key) for key in ("description", "order", "key", "output")),
+        *(("transition", key) for key in ("description", "eventType")),
+        *(("invoke", key) for key in ("systemId", "input", "description")),
+    ],
+)
+def test_keys_that_xstate_has_are_read(where, key):
+    assert Chart.from_data(config_with(where, key, "x")).states == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    "delay", ["-5", "-5.5", "5 weeks", "1e3", "1..5", "9" * 16, "9" * 25, "9" * 40, "+5"]
+)
+def test_a_delay_that_cannot_be_is_refused_when_the_chart_is_read(delay):
+    with pytest.raises(BadChart, match="delay"):
+        chart_of({"a": {"after": {delay: "b"}}, "b": {}})
+
+
+def test_a_timeout_that_cannot_be_is_refused_when_the_chart_is_read():
+    with pytest.raises(BadChart, match="a delay must be"):
+        chart_of({"a": {"timeout": -5, "onTimeout": "b"}, "b": {}})
+
+
+@pytest.mark.parametrize(
+    "delay", [0, 1, 0.5, 0.00012345678901234567, 123456789012345.12, 10**14, "1.5s", "250us"]
+)
+def test_every_delay_that_is_written_is_read_again(delay):
+    chart = chart_of({"a": {"after": {delay: "b"}}, "b": {}})
+
+    again = Chart.from_data(json.loads(json.dumps(chart.to_xstate())))
+
+    assert again.hash == chart.hash

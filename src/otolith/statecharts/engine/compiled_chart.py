@@ -13,17 +13,21 @@ look-up.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
-from otolith.errors import Corrupt
+from otolith.errors import BadChart, Corrupt
 from otolith.statecharts.definition import (
     Definition,
+    Expression,
     Invoke,
+    Literal,
     State,
     Transition,
+    Value,
     hash_of,
     validate,
 )
@@ -32,10 +36,13 @@ from otolith.statecharts.engine.executable_content import (
     ContentCompiler,
     GuardFunction,
     ValueFunction,
+    parse_delay,
 )
+from otolith.statecharts.engine.session import ChartFailure
 from otolith.statecharts.snapshot import Microstep
 
 _CACHE_ENTRIES = 4_096
+_NUMBER = re.compile(r"[-+]?[\d.]+(e[-+]?\d+)?")
 HINT_OTHER_CHART = "the snapshot was changed by hand, or is of another chart"
 
 K = TypeVar("K")
@@ -264,6 +271,7 @@ class CompiledChart:
             index = len(self.transitions)
             compiled = CompiledTransition(compiler, transition, node, targets, index)
             if transition.delay is not None:
+                _check_delay(transition.delay, compiled.place or node.id)
                 name = f"after.{len(delays)}.{node.id}"
                 delays.append((compiler.value(transition.delay), name))
                 compiled.events = (name,)
@@ -484,6 +492,16 @@ def _match_length(transition: CompiledTransition, event: str) -> int:
     """Return how much of an event's name the longest matching descriptor spells."""
     near = (each for each in transition.events if each == event or "*" in each)
     return max((len(each) + (each == event) for each in near), default=0)
+
+
+def _check_delay(delay: Value, place: str) -> None:
+    """Check a delay that the document spells out; one that is computed is checked when it is."""
+    is_number = isinstance(delay, Expression) and _NUMBER.fullmatch(delay.text)
+    if isinstance(delay, Literal) or is_number:
+        try:
+            parse_delay(delay.value if isinstance(delay, Literal) else delay.text)
+        except ChartFailure as error:
+            raise BadChart(str(error), place=place) from error
 
 
 def cache_put(cache: dict[K, V], key: K, value: V) -> None:

@@ -18,8 +18,9 @@ a name and holds both; SCXML's extensions use this form too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import Field, fields
+from difflib import get_close_matches
 from typing import Any
 
 from otolith.errors import BadChart
@@ -49,7 +50,18 @@ from otolith.statecharts.definition import (
 _PREFIX = "@otolith."
 _LANGUAGES = {None: "ecmascript", "js": "ecmascript", "javascript": "ecmascript"}
 _LANGUAGES |= {"ecmascript": "ecmascript", "python": "python", "otolith": "python"}
-_BUILT_IN = frozenset({"assign", "raise", "sendTo", "sendParent", "cancel", "log", "emit"})
+_SENT = frozenset({"type", "event", "delay", "id", "target", "to"})
+_BUILT_IN: dict[str, frozenset[str]] = {
+    "assign": frozenset({"type", "context", "assignment"}),
+    "cancel": frozenset({"type", "id", "sendId"}),
+    "log": frozenset({"type", "args", "value", "label"}),
+    **dict.fromkeys(("raise", "sendTo", "sendParent", "emit"), _SENT),
+}
+"""XState's own actions, and the keys that each may have."""
+_NAME_KEYS = frozenset({"type", "params"})
+_VALUE_KEYS = frozenset({"@expr", "@lang"})
+_OLDER = {"internal": "reenter", "in": "guard", "data": "output", "activities": "invoke"}
+"""Keys of XState 4 that mean something else now, or nothing."""
 
 
 def as_list(value: Any) -> list[Any]:
@@ -57,6 +69,20 @@ def as_list(value: Any) -> list[Any]:
     if value is None:
         return []
     return list(value) if isinstance(value, list | tuple) else [value]
+
+
+def check_keys(data: Mapping[str, Any], known: Collection[str], what: str, place: str) -> None:
+    """Check that an object has only keys that are known: a misspelt one would be ignored.
+
+    Raises:
+        BadChart: it has others; the hint is the nearest one that is known.
+    """
+    for key in data:
+        if key in known:
+            continue
+        near = [_OLDER[key]] if _OLDER.get(key) in known else get_close_matches(key, known, n=1)
+        hint = f"did you mean {near[0]}?" if near else "data of your own goes into meta"
+        raise BadChart(f"{key[:80]!r} is not a key of {what}", place=place, hint=hint)
 
 
 # ---------------------------------------------------------------- values and payloads, exactly
@@ -138,6 +164,7 @@ def read_value(value: Any, place: str) -> Value:
         BadChart: the language is unknown, or there is code inside the data.
     """
     if isinstance(value, dict) and "@expr" in value:
+        check_keys(value, _VALUE_KEYS, "an expression", place)
         language = value.get("@lang")
         if not isinstance(language, str | None) or language not in _LANGUAGES:
             raise BadChart(f"expressions in {language} are not supported", place=place)
@@ -205,6 +232,7 @@ def read_guard(value: Any, place: str) -> Guard | None:
         assert isinstance(found, Expression)
         return found
     if isinstance(value, dict) and isinstance(value.get("type"), str):
+        check_keys(value, _NAME_KEYS, "a guard", place)
         return NamedGuard(value["type"], _read_params(value.get("params"), place))
     raise BadChart("a guard must be a name, or an object with a type or @expr", place=place)
 
@@ -245,6 +273,7 @@ def _read_action(value: Any, place: str) -> tuple[Action, ...]:
     if value["type"].startswith(_PREFIX):
         return (_read_extension(value, place),)
     name = _built_in_name(value["type"])
+    check_keys(value, _NAME_KEYS if name is None else _BUILT_IN[name], "an action", place)
     if name is None:
         return (Call(value["type"], _read_params(value.get("params"), place)),)
     return _read_built_in(name, value, place)
@@ -392,6 +421,7 @@ def _read_extension(form: dict[str, Any], place: str) -> Action:
     kind = _KINDS.get(str(form["type"]).removeprefix(_PREFIX))
     if kind is None:
         raise BadChart(f"{form['type']} is not an action", place=place)
+    check_keys(form, {"type", *(_KEYS.get(f.name, f.name) for f in fields(kind))}, "it", place)
     found: dict[str, Any] = dict(_DEFAULTS.get(kind, {}))
     for field in fields(kind):
         key, type = _KEYS.get(field.name, field.name), _field_type(field)

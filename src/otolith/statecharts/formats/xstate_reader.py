@@ -45,6 +45,7 @@ from otolith.statecharts.definition import (
 )
 from otolith.statecharts.formats.xstate_actions import (
     as_list,
+    check_keys,
     payload_from_json,
     read_actions,
     read_guard,
@@ -71,7 +72,25 @@ EVENT_ALIASES = {
 """Beginnings of the events that XState generates, and their SCXML names."""
 _MAX_DEPTH = 100
 _MAX_DATA_DEPTH = 3 * _MAX_DEPTH  # a state is two levels below its parent, and has data
-_MAX_DIGITS = 20
+_MAX_DIGITS = 30  # more than any number has that can be a delay
+_IGNORED_KEYS = frozenset({"key", "order", "parent", "route", "transitions"})
+"""What XState itself writes into a state, and what has no meaning here."""
+_STATE_KEYS = _IGNORED_KEYS | {
+    *("after", "always", "description", "entry", "exit", "history", "id", "initial", "invoke"),
+    *("meta", "on", "onDone", "onTimeout", "output", "states", "tags", "target", "timeout", "type"),
+}
+_ROOT_KEYS = _STATE_KEYS | {
+    *("context", "version", "options", "types", "schemas", "tsTypes", "delimiter", "strict"),
+    *("preserveActionOrder", "predictableActionArguments", "$schema"),
+}
+_TRANSITION_KEYS = frozenset(
+    {"actions", "cond", "description", "guard", "meta", "reenter", "target"}
+    | {"delay", "eventType", "source"}
+)
+_INVOKE_KEYS = frozenset(
+    {"autoForward", "description", "id", "input", "meta", "onDone", "onError", "onSnapshot"}
+    | {"src", "systemId", "type"}
+)
 _HISTORIES = ("shallow", "deep", True, False, None)
 Path = tuple[str, ...]
 
@@ -151,6 +170,7 @@ class _Reader:
         if len(path) > _MAX_DEPTH:
             raise BadChart(f"states are nested more than {_MAX_DEPTH} deep", place=place)
         _check_state(data, place)
+        check_keys(data, _STATE_KEYS if path else _ROOT_KEYS, "a state", place)
         notes = {} if path else split_annotations(data.get("meta"))[1]
         id = data.get("id") if path else None
         if id is not None:
@@ -230,6 +250,7 @@ class _Reader:
         if kind != "compound" or initial is None:
             return None
         config = initial if isinstance(initial, Mapping) else {"target": initial}
+        check_keys(config, _TRANSITION_KEYS, "an initial transition", place)
         given = [str(each) for each in as_list(config.get("target"))]
         given = [escape_key(each) if (*path, each) in self._ids else each for each in given]
         targets = self._targets(given, path, path, place)
@@ -293,6 +314,7 @@ class _Reader:
             config = {"target": config}
         if not isinstance(config, Mapping):
             raise BadChart("a transition must be a target or an object", place=place)
+        check_keys(config, _TRANSITION_KEYS, "a transition", place)
         if not isinstance(config.get("meta"), Mapping | None):
             raise BadChart("the meta of a transition must be an object", place=place)
         return Transition(
@@ -367,6 +389,7 @@ def _invoke(config: Any, state: str, number: int) -> Invoke:
     place = f"{state} invoke {number}"
     if not isinstance(config, Mapping):
         raise BadChart("an invoke must be an object", place=place)
+    check_keys(config, _INVOKE_KEYS, "an invoke", place)
     source = config.get("src")
     is_inline = isinstance(source, Mapping) and "states" in source
     if not is_inline and not isinstance(source, str):
