@@ -76,8 +76,9 @@ def prune(
 
     Raises:
         Unsupported: the store cannot collect.
-        Invalid: `expire_seconds` is not a number from 0 on.
+        Invalid: `expire_seconds` is not a number from 0 on, or another argument has a wrong type.
     """
+    _check_arguments("prune", repo, progress)
     is_number = type(expire_seconds) in (int, float)
     if not (is_number and 0 <= expire_seconds < float("inf")):
         raise Invalid(
@@ -96,6 +97,20 @@ def prune(
     return store.collect(
         links, forget_moves_before=before, progress=progress, dry_run=dry_run, erase=erase
     )
+
+
+def _check_arguments(verb: str, repo: object, progress: object) -> None:
+    """Raise Invalid if a repo is not one, or the progress cannot be called."""
+    if not isinstance(repo, BareRepo):
+        raise Invalid(
+            f"{verb} needs a repo, got {type(repo).__name__}",
+            hint="give what otolith.open(path) returns; a state has its repo at state.repo",
+        )
+    if progress is not None and not callable(progress):
+        raise Invalid(
+            f"{verb}: progress must be a function, got {type(progress).__name__}",
+            hint="it is called with the phase, how much is done, and how much there is",
+        )
 
 
 def _remove_attempts(repo: BareRepo, before: int) -> None:
@@ -157,8 +172,14 @@ def verify(
     problem.
 
     Raises:
-        Invalid: there is no such level.
+        Invalid: there is no such level, or another argument has a wrong type.
     """
+    _check_arguments("verify", repo, progress)
+    if repair_from is not None and not hasattr(repair_from, "read"):
+        raise Invalid(
+            f"verify: repair_from must be a store, got {type(repair_from).__name__}",
+            hint="give the store of a copy: otolith.open(path, read_only=True).store",
+        )
     if level not in LEVELS:
         raise Invalid(f"{level!r} is not a level", hint=f"use one of {', '.join(LEVELS)}")
     return _Inspection(

@@ -17,6 +17,7 @@ catches them where that code is called, and reports them with the lines of the u
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import signal
@@ -138,6 +139,15 @@ _STATE_KEY_MESSAGE = re.compile(r"nothing at |.* has no key ")
 def exit_code(error: Error) -> ExitCode:
     """Return the exit code for an error."""
     return next((code for kind, code in _CODES if isinstance(error, kind)), ExitCode.USAGE)
+
+
+def exit_code_of_system(error: OSError) -> ExitCode:
+    """Return the exit code for an error of the operating system, about a file that was named."""
+    if isinstance(error, PermissionError) or error.errno == errno.EROFS:
+        return ExitCode.DENIED
+    if isinstance(error, FileNotFoundError | NotADirectoryError | IsADirectoryError):
+        return ExitCode.USAGE
+    return ExitCode.UNAVAILABLE
 
 
 def hint_of(error: Error) -> str:

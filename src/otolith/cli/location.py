@@ -117,7 +117,7 @@ def load(root: Path) -> StoreLocation:
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise Corrupt(
             f"{file} is not what `otolith init` wrote",
-            hint='it holds {"store": …, "session": …, "branch": …}',
+            hint="`otolith init` writes it anew, for the store that is there",
         ) from error
 
 

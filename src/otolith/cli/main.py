@@ -24,7 +24,7 @@ import click
 from click.exceptions import NoArgsIsHelpError
 
 from otolith import __version__
-from otolith.cli.errors import ExitCode, exit_code, hint_of, report
+from otolith.cli.errors import ExitCode, exit_code, exit_code_of_system, hint_of, report
 from otolith.cli.options import GlobalOptions
 from otolith.errors import Error
 
@@ -167,7 +167,7 @@ class Program(click.Group):
             return ExitCode.BROKEN_PIPE
         except OSError as error:
             report(str(error), "check the path, its permissions and the free disk space")
-            return ExitCode.UNAVAILABLE
+            return exit_code_of_system(error)
         except (click.Abort, KeyboardInterrupt):
             return ExitCode.INTERRUPTED
         return code if isinstance(code, int) else 0

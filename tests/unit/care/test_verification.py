@@ -9,7 +9,7 @@ import apsw
 import pytest
 
 import otolith
-from otolith import Repo
+from otolith import Repo, Versioned
 from otolith.care import prune, verify
 from otolith.core.history.commits import make_commit
 from otolith.errors import Invalid
@@ -198,3 +198,21 @@ def test_what_sqlite_itself_finds_wrong_is_told(tmp_path):
 def test_an_expiry_that_is_not_a_number_from_0_on_is_refused(seconds):
     with otolith.open("memory:") as repo, pytest.raises(Invalid, match="expire_seconds must be"):
         prune(repo, expire_seconds=seconds)
+
+
+@pytest.mark.parametrize("verb", [prune, verify])
+@pytest.mark.parametrize("wrong", [5, None, "a.db", Versioned()])
+def test_what_is_not_a_repo_is_refused(verb, wrong):
+    with pytest.raises(Invalid, match="needs a repo, got"):
+        verb(wrong)
+
+
+@pytest.mark.parametrize("verb", [prune, verify])
+def test_a_progress_that_cannot_be_called_is_refused(verb):
+    with pytest.raises(Invalid, match="progress must be a function, got int"):
+        verb(Versioned().repo, progress=3)
+
+
+def test_a_replica_that_is_not_a_store_is_refused():
+    with pytest.raises(Invalid, match="repair_from must be a store, got int"):
+        verify(Versioned().repo, repair_from=3)  # type: ignore[arg-type]

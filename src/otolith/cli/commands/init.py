@@ -1,17 +1,20 @@
 """`init` makes a store and remembers where it is; `help` lists the commands.
 
 `init` writes `.otolith/place.json`, the store if there is none at that address, and a `.gitignore`,
-because a store does not belong into a git repository. It refuses a directory that has an `.otolith`
-already, and a store in memory, which would be gone when the command ends.
+because a store does not belong into a git repository. It refuses a directory that has a store
+already, and a store in memory, which would be gone when the command ends. Where the store was
+deleted, or `place.json` cannot be read, it makes what is missing, and leaves the rest.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
-from otolith.cli.location import FILE, FOLDER, STORE, StoreLocation, open_repo, save
+from otolith.cli.location import FILE, FOLDER, STORE, StoreLocation, load, open_repo, save
 from otolith.cli.options import GlobalOptions
-from otolith.errors import Exists, Invalid
+from otolith.errors import Corrupt, Exists, Invalid, StoreNotFound
 
 
 @click.command("init")
@@ -28,7 +31,7 @@ def init(options: GlobalOptions, url: str | None, session: str | None) -> None:
     """
     root = options.directory.resolve()
     store = url or options.store or STORE
-    if (root / FOLDER / FILE).exists():
+    if _has_store(root):
         raise Exists(f"{root / FOLDER} already exists", hint="`otolith status` shows its state")
     if store.startswith("memory:"):
         raise Invalid("a store in memory ends with this command", hint="give a path")
@@ -43,6 +46,23 @@ def init(options: GlobalOptions, url: str | None, session: str | None) -> None:
     (root / FOLDER / ".gitignore").write_text("*\n", encoding="utf-8")
     click.echo(f"Store at {location.url}; session {location.session}, branch {location.branch}.")
     click.echo("Next: otolith set greeting hello, then otolith commit -m first")
+
+
+def _has_store(root: Path) -> bool:
+    """Tell whether a directory has a place, and the store that it names, sound or not."""
+    if not (root / FOLDER / FILE).exists():
+        return False
+    try:
+        url = load(root).url
+    except Corrupt:
+        return False
+    try:
+        with open_repo(url, read_only=True):
+            return True
+    except StoreNotFound:
+        return False
+    except Corrupt:
+        return True
 
 
 @click.command("help")

@@ -23,7 +23,7 @@ from typing import NamedTuple
 import click
 
 from otolith import care
-from otolith.cli.errors import ExitCode
+from otolith.cli.errors import ExitCode, terminal_error
 from otolith.cli.format.history import plural
 from otolith.cli.location import absolute_url, find, only_session, open_branch, open_repo
 from otolith.cli.options import GlobalOptions, json_option
@@ -37,9 +37,15 @@ from otolith.cli.terminal import (
     table,
 )
 from otolith.core import Branch, format_path, parse_path, scope_ref
+from otolith.errors import Corrupt
 from otolith.session import Repo
 from otolith.stores import Store, open_store
 from otolith.text import size_text
+
+_RESTORE = (
+    "it cannot be opened, so nothing in it can be repaired: move the file, its -wal and its -shm"
+    " away and put a backup in its place, or `otolith init` for an empty store"
+)
 
 # Units of `--expire`.
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
@@ -57,11 +63,8 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 def fsck(ctx: click.Context, level: str, repair_from: str | None) -> None:
     """Verify every object that the store can reach. Exits with 5 if one is damaged."""
     options: GlobalOptions = ctx.obj
-    with (
-        open_repo(find(options).url, read_only=repair_from is None) as repo,
-        _replica(options, repair_from) as replica,
-    ):
-        report = care.verify(repo, level=level, repair_from=replica, progress=progress_line())
+    with _replica(options, repair_from) as replica:
+        report = _verify(find(options).url, level, replica)
     end_progress()
     problems = [problem._asdict() for problem in report.problems]
     if options.as_json:
@@ -72,13 +75,30 @@ def fsck(ctx: click.Context, level: str, repair_from: str | None) -> None:
     ctx.exit(ExitCode.OK if report.ok else ExitCode.DAMAGED)
 
 
+def _verify(url: str, level: str, replica: Store | None) -> care.Report:
+    """Verify a store, with objects of a replica if there is one.
+
+    Raises:
+        Corrupt: it is so damaged that it cannot be opened.
+    """
+    try:
+        with open_repo(url, read_only=replica is None) as repo:
+            return care.verify(repo, level=level, repair_from=replica, progress=progress_line())
+    except Corrupt as error:
+        raise terminal_error(Corrupt, error.message, _RESTORE) from error
+
+
 @contextmanager
 def _replica(options: GlobalOptions, url: str | None) -> Iterator[Store | None]:
     """Open the copy to repair from, read-only; None if none was named."""
     if url is None:
         yield None
         return
-    store = open_store(absolute_url(options.directory, url), read_only=True, create=False)
+    try:
+        store = open_store(absolute_url(options.directory, url), read_only=True, create=False)
+    except Corrupt as error:
+        hint = "this is the copy to repair from: name another one"
+        raise terminal_error(Corrupt, error.message, hint) from error
     try:
         yield store
     finally:

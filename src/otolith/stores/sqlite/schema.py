@@ -218,8 +218,23 @@ def check_path(path: Path, *, create: bool) -> None:
         raise NotAStore(f"{path} is a directory", hint="give the path of a file in it")
     if kind != stat.S_IFREG:  # opening a pipe would block
         raise NotAStore(f"{path} is not a file", hint=_ELSEWHERE)
-    if 0 < found.st_size < _SMALLEST_BYTES:  # SQLite treats a single byte as an empty file
+    _check_length(path, found.st_size, create=create)
+
+
+def _check_length(path: Path, length: int, *, create: bool) -> None:
+    """Raise NotAStore if a file is too short; an empty one becomes a store if one may be made."""
+    if not length and not create and not _has_wal(path):
+        raise NotAStore(f"{path} is empty", hint="restore it from a backup, or delete it")
+    if 0 < length < _SMALLEST_BYTES:  # SQLite treats a single byte as an empty file
         raise NotAStore(f"{path} is not an otolith store", hint=_ELSEWHERE)
+
+
+def _has_wal(path: Path) -> bool:
+    """Tell whether a file has a WAL with something in it."""
+    try:
+        return Path(f"{path}-wal").stat().st_size > 0
+    except OSError:
+        return False
 
 
 def _check_siblings(path: Path) -> None:
