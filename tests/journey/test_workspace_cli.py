@@ -378,7 +378,7 @@ def test_a_hint_on_a_variable_speaks_terminal(lab):
     lab.exec("class C: pass\nc = C(); g = (n for n in [1])")
 
     assert "`otolith exec SESSION -c c` shows it" in lab("vars", "lab", "c").out
-    assert "consume it" in lab("vars", "lab", "g", "--json").found["hint"]
+    assert "consume g" in lab("vars", "lab", "g", "--json").found["hint"]
 
 
 # ---------------------------------------------------------------- show, diff, log

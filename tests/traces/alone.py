@@ -19,7 +19,10 @@ from tests.traces.corpus import Program
 from tests.traces.likeness import describe
 
 ROOT = Path(__file__).resolve().parents[2]
-ENVIRONMENT = {"MPLBACKEND": "Agg", "PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1"}
+# A process of its own, and the workers, compute with the same kernels: those that the environment
+# chooses, if it does, give other last digits.
+_KERNELS = {name: value for name, value in os.environ.items() if name.startswith("OPENBLAS_")}
+ENVIRONMENT = {**_KERNELS, "MPLBACKEND": "Agg", "PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1"}
 """What a program needs to end in the same state each time."""
 
 # The folder comes first on the path, as in a notebook: cells may import what cells have written.

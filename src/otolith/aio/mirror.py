@@ -70,7 +70,7 @@ NOT_MIRRORED = {
     "path": "the caller that made the handle has it",
     "repo": "the caller that opened the state has its mirror; the plain one is `.plain.repo`",
     "salt": _PLAIN,
-    "sign": _PLAIN,
+    "signatures": _PLAIN,
     "state": "the caller that made it of a state has its mirror",
     "store": _PLAIN,
     "write_cell": _PLUMBING,

@@ -233,6 +233,8 @@ def _lower_same(value: SameObject) -> Tagged:
 def _close(top: Any) -> Any:
     """Put objects in the places of all SameObjects in a value."""
     places = list(_references(top))
+    if not places:
+        raise Corrupt("a value is stored as a graph, and does not contain itself", hint=VERIFY)
     try:
         # Tuples first: putting a part into one makes another tuple, and others may refer to it.
         places.sort(key=lambda place: not isinstance(part_at(top, place[0][:-1]), tuple))

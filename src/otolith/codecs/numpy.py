@@ -136,7 +136,9 @@ def lift_dtype(form: object) -> Dtype:
         UnknownType: this machine or this numpy has no such type.
     """
     dtype = _lift_named(form) if type(form) is str else _lift_made(form)
-    require(identical(lower_dtype(dtype), form), f"{str(form)[:80]} is not a type of numpy")
+    # Stores that were written before dicts had an order have the keys of a form sorted.
+    is_same = identical(lower_dtype(dtype), form, ordered=False)
+    require(is_same, f"{str(form)[:80]} is not a type of numpy")
     return dtype
 
 
