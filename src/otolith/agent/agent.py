@@ -70,7 +70,6 @@ class Agent:
         self._options: dict[str, Any] = {"can_ask": "human" in options, **options}
         self._instructions = instructions
         self._running: list[ModelOrchestrator] = []
-        self._shown_questions: set[str] = set()
 
     def __repr__(self) -> str:
         return f"<Agent {self.name} of {self.model.name}, {len(self.tools)} tools>"
@@ -114,7 +113,6 @@ class Agent:
             **self._options,
         )
         made.code_name = "Agent"
-        made.shown_questions = self._shown_questions
         return made
 
     def run(

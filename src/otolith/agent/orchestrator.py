@@ -118,8 +118,6 @@ class Orchestrator:
         self.progress = progress
         self.code_name = type(self).__name__
         """The name under which the code of a run is stored."""
-        self.shown_questions: set[str] = set()
-        """The ids of the questions that callers of this orchestrator were shown."""
         self._step_function = None if step is None else _as_method(step)
         self.reset()
 
@@ -244,6 +242,7 @@ class Orchestrator:
         last = twin.load(fork.session)
         if len(answers) > answers_since(fork, name, step.base.commit):
             limits["answer"] = answers[-1]
+            limits["to"] = last.question_id if last is not None and last.is_paused else None
         # A task that an earlier step delegated, and that is done, is begun again in this step.
         is_new = fork.head is not None and fork.head.id == step.base.commit
         is_replaced = last is not None and last.task != task and not last.is_over
@@ -319,8 +318,8 @@ class Orchestrator:
 
         The same `input` resumes the task that it began, or returns its outcome if that is over;
         with `again`, a task that is over begins again. Another input begins the next task of the
-        same conversation. `answer` is for a run that waits for one, `to` the id of its question. It
-        may be left out if this orchestrator has returned the question, or if it is the first one.
+        same conversation. `answer` is for a run that waits for one, `to` the id of its question,
+        which may be left out for the first question of a task.
 
         Raises:
             Conflict: the session is in the middle of another task, or waits with another question.
@@ -347,7 +346,7 @@ class Orchestrator:
                 last = run.load()
                 run.merge_subagents()
                 if answer is not None and last is not None and last.is_paused:
-                    self._check_question(run, last, to)
+                    _check_question(run, last, to)
                 state, before, message = _start(run, last, input, answer, again=again)
                 if before.is_over and not state.is_over:
                     task = f"{run.name} begins another task: {excerpt(state.task)}"
@@ -359,22 +358,6 @@ class Orchestrator:
             self._release()
             self._stop.clear()
             self._is_running.release()
-
-    def _check_question(self, run: AgentRun, last: AgentState, to: str | None) -> None:
-        """Refuse an answer that is to another question than the open one, or that may be.
-
-        An answer can arrive twice, when the response to the first was lost: the second must not
-        answer the next question.
-        """
-        asked = last.question_id
-        is_known = asked in self.shown_questions or not run.has_answers
-        if to == asked or (to is None and is_known):
-            return
-        what = "an answer must name its question" if to is None else f"question {to} is not open"
-        raise Conflict(
-            f"{what}: session {run.session} waits with {asked}, {excerpt(last.question)!r}",
-            hint=f"to answer this one, give to={asked!r}, or --to {asked}",
-        )
 
     def resume(self, session: str = MAIN, answer: str | None = None, **limits: Any) -> Outcome:
         """Resume a session that has begun; the options are those of `run`.
@@ -416,10 +399,7 @@ class Orchestrator:
 
     def load(self, session: str = MAIN) -> AgentState | None:
         """Return where a session is, without running it; None if it has not begun."""
-        found = self._open(session).load()
-        if found is not None:
-            self.shown_questions.add(found.question_id)
-        return found
+        return self._open(session).load()
 
     # Decided by the user
 
@@ -487,7 +467,6 @@ class Orchestrator:
                 state = self._after_commit(run, saved)
                 continue
             if ended is not None:
-                self.shown_questions.add(state.question_id)
                 return Outcome(state, ended, steps)
             try:
                 after = self._run_step(run, state)
@@ -647,6 +626,22 @@ def _as_method(step: Callable[..., AgentState]) -> Callable[[Orchestrator, Agent
     found = function_parameters(step) or ()
     required = [each for each in found if each.kind in positional and each.default is each.empty]
     return step if len(required) > 1 else lambda _, s: step(s)
+
+
+def _check_question(run: AgentRun, last: AgentState, to: str | None) -> None:
+    """Refuse an answer that is to another question than the open one, or that may be.
+
+    An answer can arrive twice, when the response to the first was lost: the second must not answer
+    the next question. A first question can have no answer that was meant for an earlier one.
+    """
+    asked = last.question_id
+    if to == asked or (to is None and not run.has_answers):
+        return
+    what = "an answer must name its question" if to is None else f"question {to} is not open"
+    raise Conflict(
+        f"{what}: session {run.session} waits with {asked}, {excerpt(last.question)!r}",
+        hint=f"to answer this one, give to={asked!r}, or --to {asked}",
+    )
 
 
 def _not_a_state(returned: object) -> Invalid:
