@@ -24,6 +24,7 @@ from dataclasses import replace
 from threading import Event, Lock
 from typing import Any, Protocol, Self, TypeAlias
 
+from otolith.agent.function_schema import function_parameters
 from otolith.agent.history import (
     ANSWERED,
     ANSWERED_BY_HUMAN,
@@ -45,7 +46,7 @@ from otolith.agent.models.base import (
 from otolith.agent.run_store import MAIN, StoredRun, excerpt
 from otolith.agent.state import AgentState, Ended, Observation, Outcome, Progress
 from otolith.agent.step_context import RunStopped, StepContext
-from otolith.agent.tools import Tool, Toolbox, function_parameters, to_plain, valid_text
+from otolith.agent.tools import Tool, Toolbox, to_plain, valid_text
 from otolith.conversation import ToolCall
 from otolith.core import BareRepo, Target
 from otolith.errors import (

@@ -6,12 +6,10 @@
 
 A function with a parameter `idempotency_key` gets the key of the call; a model does not see it.
 
-A `Signature` is a JSON schema made of a function's annotations. Types are those that msgspec knows
-(numbers, text, containers, Optional, Literal, enums, dates, dataclasses, TypedDicts …) and
-pydantic's models; `Annotated[int, msgspec.Meta(ge=0)]` sets bounds. A parameter with annotations of
-pydantic (`Annotated[int, Field(gt=0)]`, validators) is read by pydantic. Arguments and results are
-then judged like the values of a state with a schema (`type_check`), to the leaf. The `Args:`
-section of the docstring describes the parameters.
+A `Signature` is a JSON schema made of a function's annotations: see `function_schema.py`. A
+parameter with annotations of pydantic (`Annotated[int, Field(gt=0)]`, validators) is read by
+pydantic. Arguments and results are then judged like the values of a state with a schema
+(`type_check`), to the leaf.
 
 Arguments and results are stored and hashed, so they become plain data first (`to_plain`): JSON
 types only, sets in one order, no addresses of objects, valid Unicode.
@@ -27,9 +25,9 @@ import re
 import sys
 import types
 import typing
+from collections import ChainMap, UserDict, UserList, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy as shallow_copy
-from copy import deepcopy
 from dataclasses import is_dataclass
 from difflib import get_close_matches
 from enum import Enum
@@ -38,10 +36,21 @@ from typing import Any, Literal, TypeAlias, get_args, overload
 
 import msgspec
 
+from otolith.agent.function_schema import (
+    function_annotations,
+    function_docstring,
+    function_name,
+    function_parameters,
+    json_schema,
+    parameter_type,
+    pydantic_schema,
+    struct_field,
+)
 from otolith.codecs import Codecs
 from otolith.core import Encoding, digest
 from otolith.errors import BadValue, Invalid, KeyNotFound
 from otolith.state import Misfit, has_pydantic_parts, pydantic_adapter, type_check
+from otolith.text.reprs import stable_repr
 
 Effects: TypeAlias = Literal["none", "idempotent", "once"]
 EffectQuery: TypeAlias = "Callable[[str, Mapping[str, Any]], Any]"
@@ -50,14 +59,12 @@ did, None or False if it did not."""
 
 KEY_PARAMETER = "idempotency_key"
 _TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # what providers accept
-_ARGUMENT = re.compile(r"^(\s+)\*{0,2}(\w+)(?:\s*\([^)]*\))?:\s*(.*)$")
-_SECTION = re.compile(r"^\s*(Returns|Raises|Yields|Example|Examples|Note|Notes):\s*$")
-_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 _DEEPEST = 60
 _REPR_LETTERS = 8000
 _DIGEST_BYTES = 16
 _SCALARS = frozenset({str, int, float, bool, type(None)})
-_IMMUTABLE = (str, int, float, bool, bytes, Enum)
+_DICTS = (dict, types.MappingProxyType, UserDict, ChainMap)
+_LISTS = (list, tuple, deque, UserList)
 
 
 class Signature:
@@ -88,14 +95,14 @@ class Signature:
                 raise Invalid(
                     f"{each} cannot be passed by name", hint="name each parameter, without * and /"
                 )
-        hints = self._types = _annotations(function)
+        hints = self._types = function_annotations(function)
         self.result: Any = hints.get("return", Any)
-        self.text, self._descriptions = read_docstring(inspect.getdoc(_unwrap(function)) or "")
+        self.text, self._descriptions = function_docstring(function)
         self._structs: dict[frozenset[str], type[msgspec.Struct]] = {}
         """Structs of the parameters; those whose names are in the key may be of any type."""
         self._checks: dict[str, Callable[[Any], None]] = {}
         self._typed = {
-            each.name: _optional(each, hints[each.name])
+            each.name: parameter_type(each, hints[each.name])
             for each in self._parameters
             if for_model and each.name in hints
         }
@@ -114,11 +121,11 @@ class Signature:
         return f"<Signature {self.name}({', '.join(self.names)})>"
 
     def _schema(self) -> dict[str, Any]:
-        schema = _json_schema(self._struct)
+        schema = json_schema(self._struct)
         schema.pop("title", None)
         properties = schema.setdefault("properties", {})
         for name in sorted(self._by_pydantic & properties.keys()):
-            found = _pydantic_schema(pydantic_adapter(self._typed[name]).json_schema, name)
+            found = pydantic_schema(pydantic_adapter(self._typed[name]).json_schema, name)
             definitions = found.pop("$defs", None)
             if definitions:
                 schema["$defs"] = schema.get("$defs", {}) | definitions
@@ -133,10 +140,8 @@ class Signature:
         made = self._structs.get(untyped)
         if made is None:
             any_type = untyped | self._by_pydantic
-            fields = [
-                _field(each, Any if each.name in any_type else self._typed.get(each.name, Any))
-                for each in self._parameters
-            ]
+            hints = {name: hint for name, hint in self._typed.items() if name not in any_type}
+            fields = [struct_field(each, hints.get(each.name, Any)) for each in self._parameters]
             made = self._structs[untyped] = msgspec.defstruct(
                 self.name, fields, kw_only=True, forbid_unknown_fields=True
             )
@@ -457,16 +462,23 @@ class PlainForm:
         """Return the value with lists for sets, all the way down."""
         if type(value) in _SCALARS:
             return value
-        if isinstance(value, dict):
-            return {key: self._ordered(item) for key, item in value.items()}
-        if isinstance(value, list | tuple):
-            return list(map(self._ordered, value))
+        if isinstance(value, _DICTS):
+            return {self._key(key): self._ordered(item) for key, item in value.items()}
         if isinstance(value, set | frozenset):
             return sorted([self._builtins(self._ordered(each)) for each in value], key=repr)
+        if isinstance(value, _LISTS):
+            return list(map(self._ordered, value))
+        if isinstance(value, Enum):
+            return self._ordered(value.value)
         if callable(getattr(type(value), "model_dump", None)):  # pydantic's
             made = value.model_dump(by_alias=True, round_trip=True, warnings=False)
             return self._ordered(made)
         return self._with_ordered_fields(value)
+
+    def _key(self, key: Any) -> Any:
+        """Return the key of a mapping; one that holds others is the text of its plain form."""
+        has_parts = isinstance(key, frozenset | tuple)
+        return json.dumps(self._builtins(self._ordered(key))) if has_parts else key
 
     def _with_ordered_fields(self, value: Any) -> Any:
         """Return a dataclass, struct or attrs object, or a copy of it that has lists for sets."""
@@ -502,7 +514,7 @@ class PlainForm:
             return self._ordered(value)
         to_list = getattr(value, "tolist", None)  # numpy's numbers and arrays, and the like
         if callable(to_list):
-            return to_list()
+            return self._ordered(to_list())
         shown = _stable_repr(value)
         content = "" if home in sys.stdlib_module_names else _content_digest(value)
         return f"{shown}\n[content {content}]" if content else shown
@@ -549,9 +561,9 @@ def _json_value(value: Any, depth: int = 0) -> Any:
 
 
 def _stable_repr(value: Any) -> str:
-    """Return a repr without addresses in memory: the same call must look the same tomorrow."""
+    """Return a repr that is the same in every process: a call must look the same tomorrow."""
     try:
-        return _ADDRESS.sub("", valid_text(repr(value)))[:_REPR_LETTERS]
+        return valid_text(stable_repr(value))[:_REPR_LETTERS]
     except Exception:  # noqa: BLE001  # a user's repr may raise anything
         return f"a {type(value).__name__}"
 
@@ -570,127 +582,3 @@ def _content_digest(value: Any) -> str:
 @functools.cache
 def _plain_encoding() -> Encoding:
     return Encoding(Codecs())
-
-
-# Functions and their schemas
-
-
-def read_docstring(text: str) -> tuple[str, dict[str, str]]:
-    """Return the description in a docstring, and that of each argument."""
-    before, _, rest = text.partition("\nArgs:\n")
-    descriptions: dict[str, str] = {}
-    name, depth = "", 0
-    for line in rest.splitlines():
-        if _SECTION.match(line):
-            break
-        found = _ARGUMENT.match(line)
-        if found and (not depth or len(found[1]) <= depth):
-            depth, name = len(found[1]), found[2]
-            descriptions[name] = found[3].strip()
-        elif name and line.strip():
-            descriptions[name] = f"{descriptions[name]} {line.strip()}".strip()
-    lines = before.splitlines()
-    end = next((at for at, line in enumerate(lines) if _SECTION.match(line)), len(lines))
-    return "\n".join(lines[:end]).strip(), descriptions
-
-
-def function_name(function: Any) -> str:
-    """Return the name of a function, also of one in a partial, or of a callable's class."""
-    inner = _unwrap(function)
-    return str(getattr(inner, "__name__", type(inner).__name__))
-
-
-def function_parameters(function: Any) -> list[inspect.Parameter] | None:
-    """Return the parameters of a callable; None if Python does not know them."""
-    try:
-        return list(inspect.signature(function).parameters.values())
-    except (TypeError, ValueError):
-        return None
-
-
-def _unwrap(function: Any) -> Any:
-    while isinstance(function, functools.partial):
-        function = function.func
-    return function
-
-
-def _annotations(function: Any) -> dict[str, Any]:
-    inner = _unwrap(function)
-    is_object = not inspect.isroutine(inner) and not isinstance(inner, type)
-    try:
-        return typing.get_type_hints(
-            type(inner).__call__ if is_object else inner, include_extras=True
-        )
-    except (NameError, TypeError) as error:
-        raise Invalid(
-            f"the annotations of {function_name(function)} cannot be read: {error}",
-            hint="define or import what they name at the top of the module",
-        ) from error
-
-
-def _optional(parameter: inspect.Parameter, hint: Any) -> Any:
-    """Return the annotation of a parameter; `n: int = None` accepts None.
-
-    Raises:
-        Invalid: its default is not a value, but pydantic's description of one.
-    """
-    default = parameter.default
-    if type(default).__module__ == "pydantic.fields":
-        raise Invalid(
-            f"the default of {parameter.name} is {type(default).__name__}, which is not a value",
-            hint=f"write {parameter.name}: Annotated[…, Field(…)], and a default after it",
-        )
-    return hint | None if default is None and hint is not Any else hint
-
-
-def _field(parameter: inspect.Parameter, hint: Any) -> Any:
-    """Return a parameter as a field of a struct."""
-    name, default = parameter.name, parameter.default
-    if default is parameter.empty:
-        return name, hint
-    if default is None:
-        return name, hint, None
-    if isinstance(default, _IMMUTABLE):
-        return name, hint, default
-    return name, hint, msgspec.field(default_factory=lambda: deepcopy(default))
-
-
-def _json_schema(kind: Any) -> dict[str, Any]:
-    """Return the JSON schema of a type; all definitions are at the top, where `$ref`s look."""
-    schema = msgspec.json.schema(kind, schema_hook=_foreign_schema)
-    name = str(schema.get("$ref", "")).rpartition("/")[2]
-    definitions = dict(schema.pop("$defs", {}))
-    for nested in _take_definitions([schema, list(definitions.values())]):
-        definitions |= nested
-    if not name:
-        return {**schema, "$defs": definitions} if definitions else schema
-    top = definitions[name]
-    is_recursive = f'#/$defs/{name}"' in json.dumps(definitions)
-    rest = definitions if is_recursive else {n: d for n, d in definitions.items() if n != name}
-    return {**top, "$defs": rest} if rest else dict(top)
-
-
-def _take_definitions(value: Any) -> Iterator[dict[str, Any]]:
-    """Remove and yield the definitions that pydantic puts inside a schema."""
-    if isinstance(value, dict):
-        if isinstance(value.get("$defs"), dict):
-            yield value.pop("$defs")
-        value = list(value.values())
-    for item in value if isinstance(value, list) else ():
-        yield from _take_definitions(item)
-
-
-def _foreign_schema(kind: type) -> dict[str, Any]:
-    make = getattr(kind, "model_json_schema", None)  # pydantic's
-    if make is None:
-        raise NotImplementedError(f"{kind!r} has no schema")
-    return _pydantic_schema(make, kind.__name__)
-
-
-def _pydantic_schema(make: Callable[..., dict[str, Any]], name: str) -> dict[str, Any]:
-    """Return a schema of pydantic whose definitions begin with a name: two may each have one."""
-    prefix = f"{name}."
-    found = make(ref_template=f"#/$defs/{prefix}{{model}}")
-    if "$defs" in found:
-        found["$defs"] = {prefix + name: inner for name, inner in found["$defs"].items()}
-    return found

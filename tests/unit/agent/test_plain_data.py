@@ -18,7 +18,7 @@ from otolith.agent.tools import PlainForm, to_plain
 from otolith.errors import BadValue, Conflict
 
 _VALUES = """
-import dataclasses, msgspec, attrs, pydantic
+import collections, dataclasses, enum, functools, msgspec, attrs, numpy, pandas, pydantic, types
 from otolith.agent.tools import to_plain
 
 @dataclasses.dataclass(frozen=True)
@@ -37,12 +37,26 @@ class Note:
 class Basket(pydantic.BaseModel):
     colours: set[str]
 
+class Shop:
+    def __repr__(self):
+        return f"Shop({words}, {{'open': {words}}})"
+
 words = {"red", "blue", "green", "gold", "grey"}
+Kind = enum.Enum("Kind", {"ALL": frozenset(words)})
+long_words = {word * 9 for word in words}
 order = Order("book", frozenset(words))
 print(to_plain([
     order, Parcel(order, {1, "one", (1, "one"), None}), Note(words), Basket(colours=words),
     {Order("a", frozenset({"x", "y"})), Order("b", frozenset({"z", "w"}))},
     {frozenset({"a", "b"}), frozenset({"c", "d"})},
+    collections.deque([words]), collections.UserDict(k=words), collections.UserList([words]),
+    collections.ChainMap({"k": words}), types.MappingProxyType({"k": words}),
+    {frozenset(words): 1, ("a", frozenset(words)): 2}, Kind.ALL,
+    numpy.array([words, 1], dtype=object), pandas.Series([words]),
+]))
+print(to_plain([
+    Shop(), types.SimpleNamespace(s=words), ValueError(words), functools.partial(max, words),
+    pandas.DataFrame({"a": [words]}), pandas.DataFrame({"a": [long_words], "b": [1]}),
 ]))
 """
 
@@ -80,8 +94,12 @@ def run_with_seed(code: str, seed: int, *arguments: str) -> subprocess.Completed
 def test_sets_have_one_order_in_every_process_wherever_they_are():
     made = [run_with_seed(_VALUES, seed) for seed in (1, 2, 3)]
     assert not made[0].stderr
-    assert made[0].stdout.count("gold") == 4
-    assert "{" not in made[0].stdout.replace("{'", "")  # no set is left
+    structures, reprs = made[0].stdout.splitlines()
+    assert structures.count("gold") == 14
+    assert "{" not in structures.replace("{'", "")  # no set is left
+    assert reprs.count("gold") == 6
+    assert "{blue, gold, green, grey, red}" in reprs
+    assert "{…" in reprs
     assert len({each.stdout for each in made}) == 1
 
 

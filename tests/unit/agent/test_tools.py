@@ -18,8 +18,9 @@ import pytest
 
 from otolith import Versioned
 from otolith.agent import Agent, AgentState, Orchestrator, ScriptedModel, Tool, Toolbox, tool
+from otolith.agent.function_schema import read_docstring
 from otolith.agent.timeouts import call_with_retries
-from otolith.agent.tools import read_docstring, result_text, to_plain
+from otolith.agent.tools import result_text, to_plain
 from otolith.errors import BadValue, Invalid, KeyNotFound, TimedOut
 from tests.patience import HANG_SECONDS
 

@@ -13,12 +13,11 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Protocol, Self, TypeAlias, runtime_checkable
 
+from otolith.agent.function_schema import function_name, function_parameters
 from otolith.agent.timeouts import await_if_needed
 from otolith.agent.tools import (
     Tool,
     canonical_bytes,
-    function_name,
-    function_parameters,
     to_plain,
     valid_text,
 )
