@@ -2,7 +2,9 @@
 
 Types are those that msgspec knows (numbers, text, containers, Optional, Literal, enums, dates,
 dataclasses, TypedDicts …) and pydantic's models; `Annotated[int, msgspec.Meta(ge=0)]` sets bounds.
-The `Args:` section of the docstring describes the parameters.
+Where pydantic is installed, it reads what has its own annotations (`Annotated[int, Field(gt=0)]`,
+validators), and types that msgspec does not know (generic aliases, `Counter`, `Iterable`). The
+`Args:` section of the docstring describes the parameters.
 """
 
 from __future__ import annotations
@@ -12,14 +14,18 @@ import inspect
 import json
 import re
 import typing
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
 from enum import Enum
-from typing import Any
+from importlib.util import find_spec
+from types import UnionType
+from typing import Annotated, Any, get_args, get_origin
 
 import msgspec
 
 from otolith.errors import Invalid
+from otolith.state import has_pydantic_parts, pydantic_adapter
 
 _ARGUMENT = re.compile(r"^(\s+)\*{0,2}(\w+)(?:\s*\([^)]*\))?:\s*(.*)$")
 _SECTION = re.compile(r"^\s*(Returns|Raises|Yields|Example|Examples|Note|Notes):\s*$")
@@ -114,6 +120,74 @@ def struct_field(parameter: inspect.Parameter, hint: Any) -> Any:
     if isinstance(default, _IMMUTABLE):
         return name, hint, default
     return name, hint, msgspec.field(default_factory=lambda: deepcopy(default))
+
+
+def has_json_schema(kind: Any) -> bool:
+    """Tell whether msgspec knows a type, and JSON can carry it."""
+    try:
+        json_schema(kind)
+    except (TypeError, NameError):
+        return False
+    return True
+
+
+def is_read_by_pydantic(kind: Any) -> bool:
+    """Tell whether pydantic makes a value of plain data; otherwise msgspec does, or nothing."""
+    try:
+        return _is_read_by_pydantic(kind)
+    except TypeError:  # it cannot be hashed
+        return _is_read_by_pydantic.__wrapped__(kind)
+
+
+@functools.lru_cache(maxsize=256)
+def _is_read_by_pydantic(kind: Any) -> bool:
+    if has_pydantic_parts(kind):
+        return True
+    if has_json_schema(kind) or _has_class(kind) or find_spec("pydantic") is None:
+        return False
+    from pydantic.warnings import ArbitraryTypeWarning
+
+    try:
+        with warnings.catch_warnings():
+            # It says that it would accept anything.
+            warnings.simplefilter("error", ArbitraryTypeWarning)
+            pydantic_reader(kind).json_schema()
+    except (Invalid, RuntimeError, ArbitraryTypeWarning):  # errors of pydantic are RuntimeErrors
+        return False
+    return True
+
+
+def _has_class(kind: Any) -> bool:
+    """Tell whether a value has a class in it: pydantic's schema of that is {}, and nothing fits."""
+    is_class = kind is type or get_origin(kind) is type
+    return is_class or any(map(_has_class, get_args(kind)))
+
+
+def pydantic_reader(kind: Any) -> Any:
+    """Return pydantic's TypeAdapter that makes values of plain data.
+
+    Raises:
+        Invalid: pydantic does not know the type.
+    """
+    return pydantic_adapter(_with_lists(kind))
+
+
+def _with_lists(kind: Any) -> Any:
+    """Return a type with lists for iterables: pydantic would read their items when it is too late.
+
+    It makes an iterator of them, which raises in the function that goes through it.
+    """
+    origin, inner = get_origin(kind), get_args(kind)
+    if kind is Iterable or origin is Iterable:
+        return list[_with_lists(inner[0]) if inner else Any]  # type: ignore[misc]
+    if hasattr(kind, "__metadata__"):
+        return Annotated[(_with_lists(kind.__origin__), *kind.__metadata__)]
+    found = tuple(map(_with_lists, inner))
+    if all(after is before for after, before in zip(found, inner, strict=True)):
+        return kind
+    if origin in (typing.Union, UnionType):
+        return typing.Union[found]  # noqa: UP007 - made of a tuple
+    return origin[found]
 
 
 def json_schema(kind: Any) -> dict[str, Any]:

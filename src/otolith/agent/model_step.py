@@ -266,7 +266,7 @@ class ModelOrchestrator(Orchestrator):
 
     def _ask_model(self, s: AgentState) -> Reply:
         """Return a valid reply; after an invalid one, record an event and ask the model again."""
-        tools = [*self.tools.values(), *self._loop_tools]
+        tools = [*self.tools.for_model, *self._loop_tools]
         head = [text_message(Role.SYSTEM, self.instructions)] if self.instructions else []
         messages: Sequence[Message] = s.messages
         chat = context = None
@@ -338,11 +338,11 @@ class ModelOrchestrator(Orchestrator):
         if call.name == RUN_CODE and self.code_runner is not None:
             return self.code_runner.run(call, self._current_step().base), None
         own = next((tool for tool in self._loop_tools if tool.name == call.name), None)
-        if own is None and call.name in self.tools:
+        if own is None and call.name in self.tools and self.tools[call.name].for_model:
             return self.call(call), None
         now = self.now()
         try:
-            own = own or Toolbox([*self.tools.values(), *self._loop_tools]).find(call.name)
+            own = own or Toolbox([*self.tools.for_model, *self._loop_tools]).find(call.name)
             returned = own.function(**own.signature.arguments(call.arguments))
             if own.name == GIVE_RESULT:
                 returned = (self._valid_result(call.arguments["result"]),)

@@ -197,7 +197,7 @@ class Orchestrator:
         step = self._current_step()
         if self.model is None:
             raise Invalid("there is no model to ask", hint="give model=")
-        offered = list(self.tools.values()) if tools is None else list(tools)
+        offered = self.tools.for_model if tools is None else list(tools)
         on_text = None if self.on_text is None else self._send_text
         return step.complete(
             self.model, messages, offered, on_text=on_text, deadline=self._deadline

@@ -90,7 +90,7 @@ class ToolRunner:
         with self._lock:
             self.call_count += 1
         try:
-            tool = self._toolbox.find(call.name)
+            tool = self._toolbox.find(call.name, for_model=objects is None)
             if call.raw and not call.arguments:
                 raise BadValue(
                     f"the arguments of {call.name} are not a JSON object: {call.raw[:200]}",

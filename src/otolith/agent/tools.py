@@ -6,10 +6,9 @@
 
 A function with a parameter `idempotency_key` gets the key of the call; a model does not see it.
 
-A `Signature` is a JSON schema made of a function's annotations: see `function_schema.py`. A
-parameter with annotations of pydantic (`Annotated[int, Field(gt=0)]`, validators) is read by
-pydantic. Arguments and results are then judged like the values of a state with a schema
-(`type_check`), to the leaf.
+A `Signature` is a JSON schema made of a function's annotations: see `function_schema.py`. Arguments
+and results are judged like the values of a state with a schema (`type_check`), to the leaf. A tool
+that only programs call may have parameters of any type (`for_model=False`).
 
 Arguments and results are stored and hashed, so they become plain data first (`to_plain`): JSON
 types only, sets in one order, no addresses of objects, valid Unicode.
@@ -41,15 +40,18 @@ from otolith.agent.function_schema import (
     function_docstring,
     function_name,
     function_parameters,
+    has_json_schema,
+    is_read_by_pydantic,
     json_schema,
     parameter_type,
+    pydantic_reader,
     pydantic_schema,
     struct_field,
 )
 from otolith.codecs import Codecs
 from otolith.core import Encoding, digest
 from otolith.errors import BadValue, Invalid, KeyNotFound
-from otolith.state import Misfit, has_pydantic_parts, pydantic_adapter, type_check
+from otolith.state import Misfit, type_check
 from otolith.text.reprs import stable_repr
 
 Effects: TypeAlias = Literal["none", "idempotent", "once"]
@@ -79,7 +81,8 @@ class Signature:
     ) -> None:
         """Read a signature; a model does not see parameters that are `hidden`.
 
-        With `for_model=False` only Python calls it, and parameters may have any type.
+        With `for_model=False` only Python calls it, and parameters may have any type: one of which
+        no schema can be made is only given as an object.
 
         Raises:
             Invalid: a parameter has no type that a schema can be made of.
@@ -104,28 +107,36 @@ class Signature:
         self._typed = {
             each.name: parameter_type(each, hints[each.name])
             for each in self._parameters
-            if for_model and each.name in hints
+            if each.name in hints
         }
         self._judged = {name for name, hint in self._typed.items() if not _is_simple(hint)}
-        self._by_pydantic = {name for name in self._judged if has_pydantic_parts(self._typed[name])}
-        try:
-            self._struct = self._struct_with(frozenset())
-            self.schema = self._schema()
-        except (TypeError, NameError) as error:
-            raise Invalid(
-                f"no JSON schema can be made of {self.name}: {error}",
-                hint="annotate with types that JSON can carry, or with dataclasses of these",
-            ) from error
+        self._by_pydantic = {n for n in self._judged if is_read_by_pydantic(self._typed[n])}
+        msgspec_reads = self._judged - self._by_pydantic
+        self._foreign = {name for name in msgspec_reads if not has_json_schema(self._typed[name])}
+        if self._foreign and for_model:
+            raise self._no_schema(min(self._foreign))
+        self._struct = self._struct_with(frozenset())
+        self.schema = self._schema()
 
     def __repr__(self) -> str:
         return f"<Signature {self.name}({', '.join(self.names)})>"
+
+    def _no_schema(self, name: str) -> Invalid:
+        hint = self._typed[name]
+        is_class = isinstance(hint, type) and not get_args(hint)
+        kind = f"{hint.__module__}.{hint.__qualname__}" if is_class else str(hint)
+        return Invalid(
+            f"no JSON schema can be made of {self.name}: {name} is annotated with {kind}",
+            hint="annotate with types that JSON can carry, or with dataclasses of these;"
+            " a tool that no model calls may have any: for_model=False",
+        )
 
     def _schema(self) -> dict[str, Any]:
         schema = json_schema(self._struct)
         schema.pop("title", None)
         properties = schema.setdefault("properties", {})
         for name in sorted(self._by_pydantic & properties.keys()):
-            found = pydantic_schema(pydantic_adapter(self._typed[name]).json_schema, name)
+            found = pydantic_schema(pydantic_reader(self._typed[name]).json_schema, name)
             definitions = found.pop("$defs", None)
             if definitions:
                 schema["$defs"] = schema.get("$defs", {}) | definitions
@@ -139,7 +150,7 @@ class Signature:
     def _struct_with(self, untyped: frozenset[str]) -> type[msgspec.Struct]:
         made = self._structs.get(untyped)
         if made is None:
-            any_type = untyped | self._by_pydantic
+            any_type = untyped | self._by_pydantic | self._foreign
             hints = {name: hint for name, hint in self._typed.items() if name not in any_type}
             fields = [struct_field(each, hints.get(each.name, Any)) for each in self._parameters]
             made = self._structs[untyped] = msgspec.defstruct(
@@ -219,9 +230,12 @@ class Tool:
         timeout_seconds: float | None = None,
         retries: int = 0,
         asks: EffectQuery | None = None,
+        for_model: bool = True,
     ) -> None:
         """Make a tool of a function.
 
+        With `for_model=False` only programs call it (`Orchestrator.call`): no model is shown it,
+        and its parameters may have types that JSON cannot carry, such as frames.
         `asks(key, arguments)` tells, after a crash, whether a call of a tool with effects has
         happened. It returns the result, or True, if it has; None or False if it has not.
 
@@ -229,7 +243,8 @@ class Tool:
             Invalid: no schema can be made of its signature, or the settings contradict each other.
         """
         self.function = function
-        self.signature = Signature(function, hidden=frozenset({KEY_PARAMETER}))
+        self.for_model = for_model
+        self.signature = Signature(function, hidden=frozenset({KEY_PARAMETER}), for_model=for_model)
         self.takes_key = KEY_PARAMETER in self.signature.names
         self.name = name or self.signature.name
         self.description = self.signature.text if description is None else description
@@ -327,16 +342,22 @@ class Toolbox(Mapping[str, Tool]):
         self._tools[found.name] = found
         return found
 
-    def find(self, name: str) -> Tool:
-        """Return the tool of a name.
+    @property
+    def for_model(self) -> list[Tool]:
+        """The tools that a model may call."""
+        return [each for each in self._tools.values() if each.for_model]
+
+    def find(self, name: str, *, for_model: bool = False) -> Tool:
+        """Return the tool of a name, which a model may call if it is for one.
 
         Raises:
             KeyNotFound: there is none; the message is for the model to read.
         """
-        if name in self._tools:
-            return self._tools[name]
-        near = get_close_matches(name, self._tools, n=1)
-        known = ", ".join(self._tools) or "none"
+        offered = {each.name: each for each in self.for_model} if for_model else self._tools
+        if name in offered:
+            return offered[name]
+        near = get_close_matches(name, offered, n=1)
+        known = ", ".join(offered) or "none"
         raise KeyNotFound(
             f"there is no tool {name!r}",
             hint=f"did you mean {near[0]}?" if near else f"the tools are: {known}",
@@ -377,8 +398,8 @@ def convert(value: Any, kind: Any, *, what: str, objects: Mapping[str, Any] | No
     data = {**to_plain(value), **objects} if objects else to_plain(value)
     is_simple = objects is not None or _is_simple(kind)
     try:
-        if not is_simple and has_pydantic_parts(kind):
-            return pydantic_adapter(kind).validate_json(msgspec.json.encode(data), strict=True)
+        if not is_simple and is_read_by_pydantic(kind):
+            return pydantic_reader(kind).validate_json(msgspec.json.encode(data), strict=True)
         found = msgspec.convert(data, kind, str_keys=True, dec_hook=_convert_foreign)
     except (msgspec.ValidationError, TypeError, ValueError) as error:
         why = _pydantic_problems(error) or str(error)

@@ -5,16 +5,21 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import functools
+import sys
 import threading
+from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Generic, TypeVar
 
 import annotated_types
+import pandas as pd  # type: ignore[import-untyped]
 import pydantic
 import pytest
+import typing_extensions
 
 from otolith import Versioned
-from otolith.agent import Agent, FunctionModel, ScriptedModel, Tool
+from otolith.agent import Agent, FunctionModel, ScriptedModel, Tool, function_schema
 from otolith.agent.tools import to_plain
 from otolith.conversation import Message, Role, Text, ToolCall, ToolResult
 from otolith.errors import BadReply, BadValue, Invalid, TimedOut
@@ -265,6 +270,20 @@ def even(number: int) -> int:
     return number
 
 
+T = TypeVar("T")
+Pair = typing_extensions.TypeAliasType("Pair", tuple[T, T], type_params=(T,))
+
+
+@dataclass
+class Box(Generic[T]):
+    item: T
+
+
+@dataclass
+class IntBox(Box[int]):
+    pass
+
+
 @dataclass
 class Bounded:
     size: Annotated[int, annotated_types.Gt(0)]
@@ -282,6 +301,13 @@ JUDGED: list[tuple[Any, Any, Any, Any]] = [
      dt.date(2026, 1, 1), "1999-01-01"),
     (Bounded, {"size": 1}, Bounded(1), {"size": 0}),
     (Annotated[int, pydantic.Field(gt=0)] | None, None, None, 0),
+    (Pair[int], [1, 2], (1, 2), [1, "x"]),
+    (list[Pair[str]], [["a", "b"]], [("a", "b")], [["a", 1]]),
+    (IntBox, {"item": 1}, IntBox(1), {"item": "x"}),
+    (Iterable[int], [1, 2], [1, 2], [1, "x"]),
+    (dict[str, Iterable[int]] | None, {"a": [1]}, {"a": [1]}, {"a": ["x"]}),
+    (Annotated[Iterable[int], pydantic.Field(min_length=1)], [1], [1], []),
+    (Counter[str], {"a": 1}, Counter(a=1), {"a": "x"}),
 ]  # fmt: skip
 
 
@@ -295,6 +321,51 @@ def test_arguments_are_judged_like_the_values_of_a_state(hint, given, found, ref
     assert signature.arguments({"value": given}) == {"value": found}
     with pytest.raises(BadValue, match="the arguments of take"):
         signature.arguments({"value": refused})
+
+
+def test_a_model_is_shown_the_items_of_what_pydantic_reads():
+    def add(numbers: Iterable[int], words: Counter[str]) -> str:
+        return "added"
+
+    properties = Tool(add).parameters["properties"]
+    assert properties["numbers"] == {"type": "array", "items": {"type": "integer"}}
+    assert properties["words"] == {"type": "object", "additionalProperties": {"type": "integer"}}
+
+
+@pytest.mark.parametrize(
+    "hint", [type[int], list[type], tuple[int, *tuple[str, ...]], pd.DataFrame, Callable[[], int]]
+)
+def test_a_type_that_json_cannot_carry_is_refused_when_the_tool_is_made(hint):
+    def take(value) -> str:
+        return "taken"
+
+    take.__annotations__["value"] = hint
+    with pytest.raises(Invalid, match=r"no JSON schema can be made of take: value is annotated"):
+        Tool(take)
+
+
+@pytest.mark.parametrize("hint", [Pair[int], Iterable[int], Counter[str]])
+def test_without_pydantic_a_type_that_only_it_reads_is_refused(hint, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pydantic", None)
+
+    def take(value) -> str:
+        return "taken"
+
+    take.__annotations__["value"] = hint
+    function_schema._is_read_by_pydantic.cache_clear()
+    with pytest.raises(Invalid, match="value is annotated"):
+        Tool(take)
+    function_schema._is_read_by_pydantic.cache_clear()
+
+
+def test_a_result_of_a_type_that_pydantic_reads_is_that_type():
+    agent = Agent(ScriptedModel([{"call": "give_result", "result": {"a": 2}}]))
+
+    @agent.task
+    def count(text: str) -> Counter[str]:  # type: ignore[empty-body]
+        """Count the words."""
+
+    assert count("a a") == Counter(a=2)
 
 
 def test_a_model_is_shown_the_bounds_that_pydantic_sets():

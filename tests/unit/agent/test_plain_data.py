@@ -15,6 +15,7 @@ import pytest
 from otolith import Disk, Versioned
 from otolith.agent import Agent, AgentState, Orchestrator, ScriptedModel, Tool, ledger_in, replay
 from otolith.agent.tools import PlainForm, to_plain
+from otolith.conversation import Message, Role, ToolCall
 from otolith.errors import BadValue, Conflict
 
 _VALUES = """
@@ -363,6 +364,55 @@ def test_an_argument_that_is_not_plain_data_reaches_the_tool_whole():
     made = Orchestrator(Versioned(), step=step, tools=[Tool(save, effects="once")])
     assert made.run("x").answer == "saved"
     assert got[0] is frame
+
+
+def save_frame(df: pd.DataFrame, n: int = 1, rest: pd.DataFrame | None = None) -> str:
+    """Save it."""
+    return f"{type(df).__name__} of {df['x'].sum()}, {n}, {rest}"
+
+
+def test_a_tool_for_programs_has_parameters_of_any_type_and_checks_them():
+    frame, other = pd.DataFrame({"x": [1] * 999}), pd.DataFrame({"x": [2] * 999})
+
+    def step(o: Orchestrator, s: AgentState) -> AgentState:
+        seen = [o.call("save_frame", df=each, n=5) for each in (frame, other, "no frame", 3)]
+        seen.append(o.call("save_frame", df=frame, n="five"))
+        return s.to_executing().to_done([each.text for each in seen])
+
+    saving = Tool(save_frame, effects="once", for_model=False)
+    answer = Orchestrator(Versioned(), step=step, tools=[saving]).run("x").answer
+    assert answer[:2] == ["DataFrame of 999, 5, None", "DataFrame of 1998, 5, None"]
+    assert "expected pandas.DataFrame, found str" in answer[2].replace(".core.frame", "")
+    assert "found int" in answer[3]
+    assert "Expected `int`, got `str`" in answer[4]
+
+
+def test_a_tool_for_programs_is_not_shown_to_a_model_which_cannot_call_it():
+    shown: list[list[str]] = []
+    made: list[int] = []
+
+    class Careless:
+        name = "careless"
+
+        def complete(self, messages: Any, *, tools: Any = (), on_text: Any = None) -> Any:
+            shown.append([each.name for each in tools])
+            if len(shown) == 1:
+                return Message(Role.ASSISTANT, (ToolCall("c1", "wipe", {}),))
+            return messages[-1].results[0].content
+
+    wipe = Tool(lambda: made.append(1), name="wipe", effects="once", for_model=False)
+    look = Tool(lambda: "seen", name="look")
+    outcome = Agent(Careless(), tools=[wipe, look]).run("x", Versioned())
+    assert "there is no tool 'wipe'" in outcome.answer
+
+    def step(o: Orchestrator, s: AgentState) -> AgentState:
+        return s.to_executing().to_done(o.call(o.complete(s.messages).message.calls[0]).text)
+
+    shown.clear()
+    answer = Orchestrator(step=step, model=Careless(), tools=[wipe, look]).run("x").answer
+    assert "there is no tool 'wipe'" in answer
+    assert shown == [["look"]]
+    assert made == []
 
 
 def test_a_value_that_cannot_be_looked_into_is_its_repr():
