@@ -29,12 +29,17 @@ def register_owner() -> Iterator[str]:
         _OWNERS.discard(owner)
 
 
+def is_owner_here(owner: str) -> bool:
+    """Tell whether an owner is, or was, a task of this process."""
+    return owner.rpartition("/")[0] == _process_id(os.getpid())
+
+
 def is_owner_alive(owner: str) -> bool:
     """Tell whether an owner is known to be alive; False also if nothing is known about it."""
     process, _, token = owner.rpartition("/")
     if process.count("/") != 2 or not token:
         return False
-    if process == _process_id(os.getpid()):
+    if is_owner_here(owner):
         return owner in _OWNERS
     host, pid, _ = process.split("/")
     return host == socket.gethostname() and pid.isdigit() and _process_id(int(pid)) == process

@@ -16,7 +16,7 @@ A call that timed out still runs: its outcome is unknown until it ends, and its 
 it comes. The same call of a tool that must not happen twice, in a later step, is not made before
 its caller was told the outcome of the first:
 
-    unknown, still runs      the caller is told so
+    unknown, still runs      the caller is told so, also if it runs in another process
     unknown                  `asks` is asked; without it the caller is told so
     known by now             the caller gets the result of the first call; it is then told
 
@@ -55,7 +55,7 @@ from otolith.agent.tools import (
 from otolith.conversation import ToolCall
 from otolith.errors import BadValue, Busy, EffectUnknown, Error, KeyNotFound, TimedOut
 from otolith.frozen import thaw
-from otolith.owners import is_owner_alive
+from otolith.owners import is_owner_alive, is_owner_here
 from otolith.text import clip
 
 _ERROR_LETTERS = 4000
@@ -129,7 +129,8 @@ class ToolRunner:
         seen = self._run(call, tool, arguments, key=key, late=_LateCall(journal, entry))
         results = {"result": seen.result, "error": seen.error, "duration_ms": seen.duration_ms}
         if seen.error.startswith(_TIMED_OUT):
-            ended = journal.end_call(entry.ended("unknown", **results), self._base)
+            by = entry.by if key in _RUNNING else ""  # whose process may still be in the call
+            ended = journal.end_call(entry.ended("unknown", by=by, **results), self._base)
             return ended.observation(call.id)
         status: Status = "failed" if seen.error else "done"
         return self._finish(call, entry.ended(status, **results))
@@ -145,7 +146,7 @@ class ToolRunner:
         earlier = found.entry
         is_told = found.told_to not in ("", entry.key)
         if not is_told and earlier.status in ("begun", "unknown"):
-            if earlier.key in _RUNNING or tool.asks is None or tool.is_replayed:
+            if self._still_runs(earlier) or tool.asks is None or tool.is_replayed:
                 return self._still_unknown(call, earlier)
             earlier = self._asked(tool, earlier) or earlier.ended("failed", error="did not happen")
             journal.write_entry(earlier.key, earlier, self._base)
@@ -155,8 +156,13 @@ class ToolRunner:
         journal.mark_told(earlier, entry.key, self._base)
         return earlier.observation(call.id)
 
+    def _still_runs(self, entry: LedgerEntry) -> bool:
+        """Tell whether a process is, or may be, in the middle of a call that nobody waits for."""
+        is_elsewhere = not is_owner_here(entry.by) and is_owner_alive(entry.by)
+        return entry.key in _RUNNING or is_elsewhere
+
     def _still_unknown(self, call: ToolCall, earlier: LedgerEntry) -> Observation:
-        how = "still runs" if earlier.key in _RUNNING else "has an unknown outcome"
+        how = "still runs" if self._still_runs(earlier) else "has an unknown outcome"
         error = (
             f"{_TIMED_OUT}the same call of {call.name} before this one {how}, and must not happen"
             " twice: it was not made again. A person can settle it"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -166,6 +168,47 @@ def test_a_tool_that_can_be_asked_is_asked_before_it_is_called_again(
     agent = Agent(ScriptedModel([*replies, lambda m: m[-1].results[0].content]), tools=[tool])
     assert agent.run("pay", state).answer == answer
     assert len(made) == calls
+
+
+_PAYS_SLOWLY = """
+import sys
+from otolith import Versioned
+from otolith.agent import Agent, ScriptedModel, Tool
+
+def pay(amount: int) -> str:
+    sys.stdin.read()
+    return "late"
+
+tool = Tool(pay, effects="once", timeout_seconds=0.05)
+agent = Agent(ScriptedModel([{"call": "pay", "amount": 300}]), tools=[tool])
+agent.run("pay", Versioned(sys.argv[1], session="s"), max_steps=1)
+print("timed out", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_call_that_still_runs_in_another_process_is_not_made_again(tmp_path):
+    """A tool that is asked then says "not yet", which is not "it did not happen"."""
+    made: list[int] = []
+
+    def pay(amount: int) -> str:
+        made.append(amount)
+        return "again"
+
+    tool = Tool(pay, effects="once", asks=lambda key, arguments: False)
+    tell: Any = lambda messages: messages[-1].results[0].content  # noqa: E731
+    paid = {"call": "pay", "amount": 300}
+    agent = Agent(ScriptedModel([paid, paid, tell, paid, tell]), tools=[tool])
+    command = [sys.executable, "-c", _PAYS_SLOWLY, str(tmp_path / "a.db")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"timed out\n"
+        state = Versioned(tmp_path / "a.db", session="s")
+        assert "before this one still runs" in agent.run("pay", state).answer
+        assert made == []
+        other.kill()
+    assert agent.run("pay it now", state).answer == "again"
+    assert made == [300]
 
 
 def test_a_step_that_was_told_the_outcome_is_told_it_again_when_it_runs_again():
