@@ -264,6 +264,6 @@ def test_what_a_tool_may_have_done_is_known_in_a_live_state():
 
     made = Top(Live(), tools=[tool])
     made.run("go")
-    done.set()
 
     assert [entry.status for entry in made.unknown_effects()] == ["unknown"]
+    done.set()
