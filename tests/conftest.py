@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import os
 import random
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator
 from time import monotonic
 
@@ -22,6 +23,7 @@ from otolith import environment
 pytest.register_assert_rewrite("tests.reference")  # so that its assertions explain themselves
 
 _BEGAN = monotonic()
+_CHOSEN: list[int] = []  # the counts that `rounds` has chosen for the test that runs
 LONG_TIMEOUT_SECONDS = 6 * 3600
 
 # Tests share two cores with each other, so how long one example takes says nothing about the code.
@@ -140,4 +142,41 @@ def _same_salts(request: pytest.FixtureRequest) -> Iterator[None]:
 def rounds(request: pytest.FixtureRequest) -> Callable[[int, int], int]:
     """Choose a count: `rounds(200, 2_000)` is the second with --long, else the first."""
     is_long = request.config.getoption("--long")
-    return lambda short, long: long if is_long else short
+
+    def choose(short: int, long: int) -> int:
+        _CHOSEN.append(long if is_long else short)
+        return _CHOSEN[-1]
+
+    return choose
+
+
+# ---------------------------------------------------------------- counts of a long run
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Let the report of a test have its count; a test may add others with `record_property`."""
+    _CHOSEN.clear()
+    found = yield
+    if _CHOSEN:
+        item.user_properties.append(("rounds", sum(_CHOSEN)))
+    if _is_law(item):
+        limit = getattr(getattr(item, "obj", None), "_hypothesis_internal_use_settings", settings())
+        item.user_properties.append(("examples at most", limit.max_examples))
+    return found
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """State the counts of a long run, by test: what was not counted out is not claimed."""
+    if not terminalreporter.config.getoption("--long"):
+        return
+    counts: dict[str, Counter[str]] = {}
+    for report in terminalreporter.getreports("passed"):
+        found = counts.setdefault(report.nodeid.partition("[")[0], Counter())
+        for name, count in report.user_properties if report.when == "call" else ():
+            found[name] += count
+    terminalreporter.section("counts of tests that passed")
+    for test, found in sorted(counts.items()):
+        if found:
+            stated = ", ".join(f"{count:,} {name}" for name, count in found.items())
+            terminalreporter.line(f"{test}: {stated}")

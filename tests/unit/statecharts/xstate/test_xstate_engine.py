@@ -41,7 +41,7 @@ def test_a_random_machine_moves_as_xstate_did(row):
 @pytest.mark.parametrize(
     "first", range(0, 8 * _BLOCK, _BLOCK), ids=lambda n: f"{_BLOCK} from {n}, {_STEPS} steps each"
 )
-def test_random_machines_move_as_xstate_does(first):
+def test_random_machines_move_as_xstate_does(first, record_property):
     if not shutil.which("node") or not shutil.which("npm"):
         pytest.skip("node and npm are not installed")
     try:
@@ -54,6 +54,8 @@ def test_random_machines_move_as_xstate_does(first):
     records = list(play_in_node(plays))
 
     assert len(records) == _BLOCK
+    record_property("machines", len(records))
+    record_property("moments", sum(map(len, records)))
     differing = [
         seed
         for seed, drawn, record in zip(seeds, plays, records, strict=True)
