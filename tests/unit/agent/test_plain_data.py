@@ -294,6 +294,11 @@ def test_a_replay_finds_a_call_whose_arguments_have_aliases(by):
     assert booked == ["Rome"]
 
 
+def test_a_program_and_a_model_give_the_same_arguments():
+    """Otherwise the same call, once by each, would be two calls: of the ledger and of a replay."""
+    assert to_plain(City(cityName="Rome")) == {"cityName": "Rome"}
+
+
 def test_types_of_pydantic_become_text():
     class Site(pydantic.BaseModel):
         url: pydantic.AnyUrl

@@ -316,3 +316,11 @@ def test_a_request_to_the_responses_api_has_the_fields_that_its_types_require(ch
     first, second = chat.context(10_000, "responses").messages
     assert first["content"][1]["detail"] == "auto"
     assert second == {"type": "message", "role": "assistant", "content": "one\ntwo"}
+
+
+def test_a_text_that_the_responses_api_wrote_is_sent_back_with_annotations(chat):
+    block = {"type": "output_text", "text": "hi"}
+    written = {"type": "message", "role": "assistant", "id": "m1", "status": "completed"}
+    chat.load({"input": [{**written, "content": [block]}]}, "responses")
+    [sent] = chat.context(10_000, "responses").messages
+    assert sent == {**written, "content": [{**block, "annotations": []}]}
