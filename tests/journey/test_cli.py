@@ -427,6 +427,9 @@ C_LOCALE = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
         {"PAGER": "no-such-pager --quiet"},
         {"PAGER": "   "},
         {"PAGER": "/"},
+        {"PAGER": "cat -u | cat"},
+        {"PAGER": "SOME_SETTING=1 cat -u"},
+        {"PAGER": 'cat -u "${NOT_SET:--}"'},
     ],
 )
 def test_a_log_is_shown_on_any_terminal_with_any_pager(trip, tmp_path, environment):

@@ -36,6 +36,7 @@ _UNCHANGED = {ord("\n"): "\n", ord("\t"): "\t"}
 _TERMINAL = (
     dict.fromkeys(_CONTROLS, _REPLACEMENT) | {code: _ESCAPED[code] for code in _BIDI} | _UNCHANGED
 )
+_FOR_SHELL = re.compile(r"[|&;<>$`~]|^\s*\w+=")  # of a PAGER, as git reads it
 _COLOUR = re.compile(r"(\x1b\[[\d;]*m)")
 
 
@@ -102,9 +103,12 @@ def _start_pager() -> subprocess.Popen[str] | None:
     What the terminal cannot encode is escaped, as on standard output.
     """
     try:
-        words = shlex.split(os.environ.get("PAGER", "less"))
+        pager = os.environ.get("PAGER", "less")
+        words = shlex.split(pager)
         if words in ([], ["cat"]):
             return None
+        if _FOR_SHELL.search(pager):
+            words = ["sh", "-c", pager]
         environment = {"LESS": "FRX", "LV": "-c"} | dict(os.environ)
         return subprocess.Popen(  # noqa: S603 - the pager that the user chose
             words, stdin=subprocess.PIPE, text=True, errors="backslashreplace", env=environment
