@@ -21,7 +21,6 @@ out. How good the answers are is measured in `docs/explanation/topics-and-refere
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -31,11 +30,10 @@ from otolith.conversation.discourse.entities import (
     Moment,
     Register,
     TrackedEntity,
-    row_of,
 )
 from otolith.conversation.discourse.phrases import ReferenceQuery
 from otolith.conversation.discourse.word_lists import keys_by_stem, stem_list
-from otolith.text.words import content_words, stem
+from otolith.text.words import content_words
 
 _NEAR, _FAR = 0.84, 0.95
 """What is left of a score with each message in between: of a pronoun; of a noun or a list."""
@@ -49,7 +47,6 @@ _FORMS = {
     "value": 0.2,
 }  # fmt: skip
 _SOURCES = {"user": 1.0, "assistant": 0.9, "tool": 0.7, "system": 0.5, "variable": 0.3}
-_VALUES = ("price", "number", "date", "time")
 _ROW, _OLDER_LIST, _OTHER_NOUN, _NOT_CALLED_SO = 0.7, 0.75, 0.45, 0.3
 _MAX_RECENT = 40
 
@@ -133,27 +130,21 @@ def _agreement(asked: ReferenceQuery, entity: TrackedEntity) -> tuple[float, str
     A gender that is not known fits a little less than the right one. In English only persons have
     a gender, and "it" is none of them.
     """
-    is_plural = entity.number == "plural"
-    if asked.number == "plural":
+    if asked.number == "plural" and entity.number != "plural":
         may_be_several = entity.type == "person" or bool(entity.heads & stem_list("groups"))
-        return (1.0, "plural") if is_plural else (0.45 * may_be_several, "may be more than one")
-    if is_plural:
-        return float("plural" in asked.genders), "plural"
+        return 0.45 * may_be_several, "may be more than one"
+    if entity.number == "plural":
+        return float(asked.number == "plural" or "plural" in asked.genders), "plural"
     if asked.types == ("person",) and _may_be_person(entity):
         return 0.45, "a name, perhaps of a person"
-    if asked.types and not {entity.type, entity.first.type} & {*asked.types}:
+    if asked.types and entity.type not in asked.types:
         return 0.0, ""
     if asked.genders:
-        if not entity.gender:
-            return 0.55, "its gender is not known"
-        is_same = entity.gender in asked.genders
-        other = 0.6 if "any" in asked.genders and entity.type != "person" else 0.0
-        return (1.0 if is_same else other), f"gender {entity.gender}"
+        is_known, is_same = bool(entity.gender), entity.gender in asked.genders
+        return (float(is_same) if is_known else 0.55), f"gender {entity.gender or 'unknown'}"
     if asked.types:
         return 1.0, f"a {asked.types[0]}"
-    if entity.type == "person":
-        return 0.0, ""
-    return (0.5 if entity.type in _VALUES else 1.0), "singular, no person"
+    return float(entity.type != "person"), "singular, no person"
 
 
 def _may_be_person(entity: TrackedEntity) -> bool:
@@ -165,15 +156,15 @@ def _may_be_person(entity: TrackedEntity) -> bool:
 
 def _groups(asked: ReferenceQuery, now: Situation) -> Iterator[ScoredEntities]:
     """Yield the lists and rows that "them" or "those hotels" may mean."""
-    for age, shown in enumerate(_lists(now)):
+    for shown in _lists(now):
         distance = now.distance(shown.moment[0])
-        is_named = all(x.form in ("name", "item") for x in shown.items)
-        score = (0.9 if is_named else 0.5) * _SOURCES[shown.source] ** 0.5 * _NEAR**distance
+        is_named = all(each.form in ("name", "item") for each in shown.items)
+        score = (0.9 if is_named else 0.5) * _NEAR**distance
         if asked.head:
-            score = 0.98 * _FAR**distance * _is_noun_of(shown, asked.head)
+            score = 0.98 * _FAR**distance * (shown.noun == asked.head)
         if score and len(shown.members) > 1:
             reason = f"{len(shown.members)} named together {distance} messages ago"
-            yield ScoredEntities(shown.members, score * 0.97**age, (reason,))
+            yield ScoredEntities(shown.members, score, (reason,))
 
 
 # Nouns and names: what is called so
@@ -190,11 +181,8 @@ def _by_noun(asked: ReferenceQuery, now: Situation) -> Iterator[ScoredEntities]:
             continue
         fit, why = (_name_fit if asked.kind == "name" else _noun_fit)(asked, entity, mentions)
         distance = now.distance(mentions[-1].message) if mentions else 0
-        # "that song" is the latest one rather than the one mentioned most often
-        is_near = fit < 0.9 and (asked.kind == "demonstrative" or fit == _NOT_CALLED_SO)
-        score = fit * (_NEAR if is_near else _FAR) ** distance
-        if asked.kind == "definite":
-            score *= 1 + 0.02 * min(len(mentions), 5)
+        often = _FAR**distance * (1 + 0.02 * min(len(mentions), 5))
+        score = fit * (_NEAR**distance if asked.kind == "demonstrative" else often)
         if fit:
             reasons = (why, f"{distance} messages ago")
             yield ScoredEntities((entity,), min(score / 1.1, 1.0), reasons)
@@ -206,49 +194,40 @@ def _name_fit(
     """Return how well a name fits what an entity is called."""
     shared = sorted(set(asked.words) & entity.words)
     fit = len(shared) / len(set(asked.words))
-    form = max((_FORMS[each.form] for each in mentions), default=0.5)
-    return (fit * (0.8 + 0.2 * form) if fit > 0.5 else 0.0), f"its name has {', '.join(shared)}"
+    return (fit if fit > 0.5 else 0.0), f"its name has {', '.join(shared)}"
 
 
 def _noun_fit(
     asked: ReferenceQuery, entity: TrackedEntity, mentions: Sequence[Mention]
 ) -> tuple[float, str]:
     """Return how well a noun, with its adjectives and its number, names an entity."""
-    fit, why = _head_fit(asked, entity, mentions)
+    fit, why = _head_fit(asked.head, entity, mentions)
     if asked.number and entity.number and asked.number != entity.number:
         fit, why = 0.4 * fit, f"{why}, in another number"
     if asked.words and fit != _NOT_CALLED_SO:
-        line = content_words(entity.shown.line) if entity.shown else []
-        hits = sum(word in entity.words or word in line for word in asked.words)
+        hits = sum(word in entity.words for word in asked.words)
         fit *= 0.4 + 0.7 * hits / len(asked.words)
     return fit, why
 
 
 def _head_fit(
-    asked: ReferenceQuery, entity: TrackedEntity, mentions: Sequence[Mention]
+    head: str, entity: TrackedEntity, mentions: Sequence[Mention]
 ) -> tuple[float, str]:
     """Return how well a noun alone names an entity, from its own noun to its type."""
-    head, label, types = asked.head, entity.first.text, keys_by_stem("type_nouns").get(asked.head)
-    forms = {each.form for each in mentions}
+    label, forms = entity.first.text, {each.form for each in mentions}
     if head in entity.heads:
         return 1.0, f"called {label!r}"
-    if head in entity.words or (entity.type == "file" and "file" in asked.types):
+    if head in entity.words:
         return 0.9, f"the word is in its name, {label!r}"
     if len(head) > 3 and any(each.endswith(head) for each in entity.heads):
         return 0.85, f"{label!r} ends like that"
-    if any(_is_noun_of(each, head) for each in entity.lists if mentions):
+    if head in entity.list_nouns:
         return (0.97 if "reference" in forms else 0.6), "in a list of them"
+    types = keys_by_stem("type_nouns").get(head)
     if types:  # "the price", "that day"
         return 0.7 * (entity.type in types[0].split()), f"a {entity.type}"
-    is_named = bool(forms & {"name", "reference"}) and entity.type not in _VALUES
-    is_same = ("person" in asked.types) == (entity.type == "person")
-    return _NOT_CALLED_SO * (is_named and is_same and "noun" not in forms), "mentioned lately"
-
-
-def _is_noun_of(shown: MentionedList, head: str) -> bool:
-    """Tell whether a list is one of such things; "bahnhof" is the end of "hauptbahnhof"."""
-    is_end = len(head) > 3 and shown.noun.endswith(head)
-    return shown.noun == head or is_end or all(head in x.heads for x in shown.members)
+    is_named = bool(forms & {"name", "reference"}) and "noun" not in forms
+    return _NOT_CALLED_SO * is_named, "mentioned lately"
 
 
 # Lists: the second, the last two, the cheapest, the one with breakfast
@@ -258,18 +237,16 @@ _NOTHING: _Choice = ((), 0.0, "")
 
 
 def _lists(now: Situation) -> Iterator[MentionedList]:
-    """Yield the lists shown so far, then rows: things of one noun, or named in one message."""
+    """Yield the lists shown so far, then the names of one type in one message, as rows."""
     yield from now.register.lists_before(now.moment)
     rows: dict[object, list[TrackedEntity]] = {}
     for entity in sorted(now.register.recent(now.moment, 12), key=lambda each: each.id):
-        first = entity.first
-        if first.form == "noun" and entity.number != "plural":
-            rows.setdefault(first.head, []).append(entity)
-        elif first.form == "name" and entity.type != "file":
-            rows.setdefault((first.message, entity.type), []).append(entity)
+        if entity.first.form == "name" and entity.type != "file":
+            rows.setdefault((entity.first.message, entity.type), []).append(entity)
     for members in rows.values():
         if len(members) > 1:
-            yield row_of(members, [each.first for each in members])
+            items = tuple(each.first for each in members)
+            yield MentionedList(items, members=tuple(members), is_row=True)
 
 
 def _from_lists(asked: ReferenceQuery, now: Situation) -> Iterator[ScoredEntities]:
@@ -281,9 +258,8 @@ def _from_lists(asked: ReferenceQuery, now: Situation) -> Iterator[ScoredEntitie
         distance = now.distance(shown.moment[0])
         score = sure * _OLDER_LIST**age * _FAR**distance * (_ROW if shown.is_row else 1.0)
         why = f"a list of {len(shown.members)} shown {distance} messages ago"
-        lines = [content_words(f"{item.text} {item.line}") for item in shown.items]
-        is_called_so = any(asked.head in line for line in lines) or _is_noun_of(shown, asked.head)
-        if asked.head and not is_called_so:
+        is_called_so = any(asked.head in each.words for each in shown.items)
+        if asked.head and not is_called_so and asked.head != shown.noun:
             score, why = score * _OTHER_NOUN, f"{why}, of other things"
         age += not shown.is_row
         if members and score > 0:
@@ -323,7 +299,7 @@ def _by_measure(asked: ReferenceQuery, shown: MentionedList, now: Situation) -> 
 
 def _by_words(asked: ReferenceQuery, shown: MentionedList, now: Situation) -> _Choice:
     """Pick the items whose lines have most of the words."""
-    lines = [{*map(stem, re.findall(r"\w+", f"{x.text} {x.line}"))} for x in shown.items]
+    lines = [content_words(f"{x.text} {x.line}") for x in shown.items]
     fits = [sum(x in line for x in asked.words) / (len(asked.words) or 1) for line in lines]
     best = max(fits, default=0.0)
     members = [each for each, fit in zip(shown.members, fits, strict=True) if fit == best]

@@ -105,7 +105,8 @@ class TrackedEntity:
     heads: set[str] = field(default_factory=set)
     """The stems of the nouns it was called by."""
     mentions: list[Mention] = field(default_factory=list)
-    lists: list[MentionedList] = field(default_factory=list)
+    list_nouns: set[str] = field(default_factory=set)
+    """The stems of what the lists are lists of that it is in."""
     type: str = "item"
     number: str = ""
     gender: str = ""
@@ -137,26 +138,25 @@ class TrackedEntity:
 
 @dataclass(frozen=True, slots=True)
 class MentionedList:
-    """A list that a message shows, or things that it names in a row."""
+    """A list that a text shows, or things that it names in a row."""
 
-    moment: Moment
-    source: str
-    noun: str
-    """The stem of what the items are, if the text says so."""
-    members: tuple[TrackedEntity, ...]
     items: tuple[Mention, ...]
+    noun: str = ""
+    """The stem of what the items are, if the text says so."""
     marks: tuple[str, ...] = ()
-    """The number or letter of each item, if it has one."""
+    """The number or letter of each item; empty if the list has none."""
+    start: int = 0
+    end: int = 0
+    """Where it stands in its text; 0 and 0 in what a tool returned."""
+    members: tuple[TrackedEntity, ...] = ()
+    """The entities of the items, once they are in the register."""
     is_row: bool = False
     """Whether it is only a row in a sentence: "the Astoria or the Bristol"."""
 
-
-def row_of(members: Sequence[TrackedEntity], mentions: Sequence[Mention]) -> MentionedList:
-    """Return things that are named one after the other, as a list."""
-    heads = {each.head for each in mentions if each.form != "name"}
-    noun = heads.pop() if len(heads) == 1 else ""
-    moment, source = mentions[0].moment, mentions[0].source
-    return MentionedList(moment, source, noun, tuple(members), tuple(mentions), is_row=True)
+    @property
+    def moment(self) -> Moment:
+        """The message and the position of its first item."""
+        return self.items[0].moment
 
 
 class Register:
@@ -176,7 +176,7 @@ class Register:
 
     def place(self, mention: Mention) -> TrackedEntity:
         """Record a mention, of a known entity or of a new one."""
-        key: object = "noun", mention.words, mention.number == "plural"
+        key: object = "noun", mention.words
         if mention.form == "value" or mention.type == "file":
             key = mention.type, mention.text.lower()
         elif mention.form in ("name", "item"):
@@ -196,7 +196,7 @@ class Register:
     def add_list(self, shown: MentionedList) -> None:
         """Record a list whose members are in the register."""
         for member in shown.members:
-            member.lists = [*member.lists[-_MAX_LISTS:], shown]
+            member.list_nouns.add(shown.noun)
         at = bisect_left(self.lists, shown.moment, key=lambda each: each.moment)
         self.lists.insert(at, shown)
 

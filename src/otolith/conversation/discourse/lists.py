@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-from otolith.conversation.discourse.entities import Mention
+from otolith.conversation.discourse.entities import Mention, MentionedList
 from otolith.conversation.discourse.measures import field_measures, measures_in
 from otolith.conversation.discourse.word_lists import pattern, word_table
 from otolith.text.words import content_words, stem
@@ -40,20 +40,7 @@ _MAX_WORDS, _MAX_ITEMS, _MAX_DEPTH = 14, 200, 6
 """Of an item in a sentence, of an array, and of arrays within objects."""
 
 
-@dataclass(frozen=True, slots=True)
-class ListText:
-    """A list where it stands in a text."""
-
-    start: int
-    end: int
-    items: tuple[Mention, ...]
-    noun: str = ""
-    """The stem of what the items are, if the text says so."""
-    marks: tuple[str, ...] = ()
-    """The number or letter of each item; empty if the list has none."""
-
-
-def lists_in(text: str) -> Iterator[ListText]:
+def lists_in(text: str) -> Iterator[MentionedList]:
     """Yield the lists of a text that a person or a model wrote."""
     yield from _item_lines(text)
     yield from _table(text)
@@ -61,7 +48,7 @@ def lists_in(text: str) -> Iterator[ListText]:
         yield from _enumerations(text)
 
 
-def tool_lists(text: str, tool: str) -> Iterator[ListText]:
+def tool_lists(text: str, tool: str) -> Iterator[MentionedList]:
     """Yield the lists in what a tool returned; `tool` is its name, which may say what they are."""
     noun = (content_words(tool) or [""])[-1]
     data = json_of(text)
@@ -72,7 +59,7 @@ def tool_lists(text: str, tool: str) -> Iterator[ListText]:
     for name, array in _arrays(data, "", 0):
         items = tuple(_json_item(each, at) for at, each in enumerate(array[:_MAX_ITEMS]))
         if items:
-            yield ListText(0, 0, items, (content_words(name) or [noun])[-1])
+            yield MentionedList(items, (content_words(name) or [noun])[-1])
 
 
 def json_of(text: str) -> Any:
@@ -124,7 +111,7 @@ def _announced_noun(text: str) -> str:
 # Lists that a person or a model wrote
 
 
-def _item_lines(text: str) -> Iterator[ListText]:
+def _item_lines(text: str) -> Iterator[MentionedList]:
     """Yield lists whose lines begin with a number, a letter or a dot.
 
     Another list begins after a line of prose, and with a second number one.
@@ -141,7 +128,7 @@ def _item_lines(text: str) -> Iterator[ListText]:
         yield _lines(text, run)
 
 
-def _lines(text: str, run: Sequence[re.Match[str]]) -> ListText:
+def _lines(text: str, run: Sequence[re.Match[str]]) -> MentionedList:
     """Return a list of lines; what is indented further belongs to the item above it."""
     indents = [len(found["space"].expandtabs(4)) for found in run]
     tops = [at for at, indent in enumerate(indents) if indent <= min(indents) + 1]
@@ -151,10 +138,11 @@ def _lines(text: str, run: Sequence[re.Match[str]]) -> ListText:
         items.append(_item(run[at]["text"], whole, run[at].start("text")))
     marks = tuple((run[at]["mark"] or "").lower() for at in tops)
     start = run[0].start()
-    return ListText(start, run[-1].end(), tuple(items), _announced_noun(text[:start]), marks)
+    noun = _announced_noun(text[:start])
+    return MentionedList(tuple(items), noun, marks, start, run[-1].end())
 
 
-def _table(text: str) -> Iterator[ListText]:
+def _table(text: str) -> Iterator[MentionedList]:
     """Yield a table of Markdown; its first column may number the rows."""
     rows = list(_TABLE_ROW.finditer(text))
     if len(rows) < 3 or not _TABLE_RULE.match(rows[1][1]):
@@ -169,10 +157,10 @@ def _table(text: str) -> Iterator[ListText]:
     marks = tuple(row[0] if named else "" for row in cells[2:])
     start = rows[0].start()
     noun = _announced_noun(text[:start]) or stem(names[named])
-    yield ListText(start, rows[-1].end(), tuple(items), noun, marks)
+    yield MentionedList(tuple(items), noun, marks, start, rows[-1].end())
 
 
-def _enumerations(text: str) -> Iterator[ListText]:
+def _enumerations(text: str) -> Iterator[MentionedList]:
     """Yield "Two models fit: the Aero 14 at 1099 euros and the Nova X at 949"."""
     for found in _AFTER_COLON.finditer(text):
         before = re.split(r"[.!?\n]", text[: found.start()])[-1]
@@ -182,7 +170,7 @@ def _enumerations(text: str) -> Iterator[ListText]:
             if len(parts) > 1 and all(len(part.split()) <= _MAX_WORDS for part in parts):
                 start = found.start("list")
                 items = tuple(_item(part, part, start + at) for at, part in enumerate(parts))
-                yield ListText(start, found.end(), items, noun)
+                yield MentionedList(items, noun, (), start, found.end())
 
 
 def _enumerated(text: str) -> list[str]:
@@ -226,7 +214,7 @@ def _json_item(value: Any, at: int) -> Mention:
     return _record([*named, *texts, f"#{at + 1}"][0], {str(k): v for k, v in value.items()}, at)
 
 
-def _columns(text: str) -> Iterator[ListText]:
+def _columns(text: str) -> Iterator[MentionedList]:
     """Yield lines with the same delimiter, one below the other, as tools print them.
 
     A first line without digits above lines with digits is a header.
@@ -240,7 +228,8 @@ def _columns(text: str) -> Iterator[ListText]:
             rows = run[1:] if has_header and len(run) > 2 else run
             names = [(_COLUMN.split(row[0].strip())[0], row[0], row.start()) for row in rows]
             if len(run) > 1:
-                yield ListText(run[0].start(), run[-1].end(), tuple(_item(*x) for x in names))
+                items = tuple(_item(*each) for each in names)
+                yield MentionedList(items, start=run[0].start(), end=run[-1].end())
             run = []
         if cut is not None:
             mark = cut.group()[0]

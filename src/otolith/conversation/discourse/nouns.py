@@ -21,8 +21,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
 
-from otolith.conversation.discourse.entities import Mention
-from otolith.conversation.discourse.lists import ListText, json_of, lists_in, tool_lists
+from otolith.conversation.discourse.entities import Mention, MentionedList
+from otolith.conversation.discourse.lists import json_of, lists_in, tool_lists
 from otolith.conversation.discourse.measures import values_in
 from otolith.conversation.discourse.word_lists import number_word, stem_list, word_list
 from otolith.text.words import GERMAN_STOP_WORDS, STOP_WORDS, is_german, stem, words_in
@@ -67,7 +67,7 @@ class TextMentions:
     """What a text mentions, in its order."""
 
     mentions: tuple[Mention, ...]
-    lists: tuple[ListText, ...]
+    lists: tuple[MentionedList, ...]
     rows: tuple[tuple[int, ...], ...]
     """Which of the mentions are named in one row: "Anna, Ben and Carl"."""
     is_german: bool
@@ -317,16 +317,12 @@ def _with_appositions(text: str, found: Sequence[_Placed]) -> list[_Placed]:
 
 def _rows(text: str, found: Sequence[_Placed]) -> Iterator[tuple[int, ...]]:
     """Yield what is named one after the other; two with only a comma between are not a row."""
-    row: list[int] = []
-    gaps = ""
-    for at in range(len(found) + 1):
-        if row and at < len(found):
-            (_, stop, last), (start, _, each) = found[at - 1], found[at]
-            is_value = "value" in (last.form, each.form)
-            if _ROW_GAP.fullmatch(text, stop, start) and (not is_value or last.type == each.type):
-                row.append(at)
-                gaps += text[stop:start]
-                continue
-        if len(row) > 2 or (len(row) == 2 and re.search(r"\w|[&/]", gaps)):
+    row = [0]
+    for at in range(1, len(found) + 1):
+        if at < len(found) and _ROW_GAP.fullmatch(text, found[at - 1][1], found[at][0]):
+            row.append(at)
+            continue
+        gap = text[found[row[0]][1] : found[at - 1][0]]
+        if len(row) > 2 or (len(row) == 2 and gap.strip() not in (",", ";")):
             yield tuple(row)
-        row, gaps = [at], ""
+        row = [at]

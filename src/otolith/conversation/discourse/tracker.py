@@ -23,7 +23,6 @@ from otolith.conversation.discourse.entities import (
     Register,
     TrackedEntity,
     group_of,
-    row_of,
 )
 from otolith.conversation.discourse.nouns import TextMentions, read_mentions
 from otolith.conversation.discourse.phrases import ReferenceQuery, parse_reference
@@ -79,7 +78,6 @@ class Tracker:
         """For each message, how many came before it; results of tools are not counted."""
         self.is_german = False
         self._spoken = 0
-        self._noun = ""  # what a list shown next is probably a list of
         self._tools: dict[str, str] = {}
 
     def __repr__(self) -> str:
@@ -98,10 +96,6 @@ class Tracker:
             read = read_mentions(text, german=self.is_german, tool=tool)
             if tool is None and text.strip():
                 self.is_german = read.is_german
-            if message.role is Role.USER:
-                nouns = [each for each in read.mentions if each.form in ("noun", "bare")]
-                plural = [each for each in nouns if each.number == "plural"]
-                self._noun = next((x.head for x in plural[:1] or nouns[-1:]), self._noun)
             self._add_text(read, text if tool is None else "", at, source, base)
             base += len(text) + 1
 
@@ -137,13 +131,12 @@ class Tracker:
                 clause = base + _clause_start(event)
                 self._follow(Mention(at, start, event.group(), source, "reference"), clause)
         for row in read.rows:
-            named = row_of([entities[x] for x in row], [mentions[x] for x in row])
-            self.register.add_list(named)
+            items, members = tuple(mentions[x] for x in row), tuple(entities[x] for x in row)
+            self.register.add_list(MentionedList(items, members=members, is_row=True))
         for shown in read.lists:
             items = tuple(map(here, shown.items))
             members = tuple(map(self.register.place, items))
-            moment, noun = (at, base + shown.start), shown.noun or self._noun
-            self.register.add_list(MentionedList(moment, source, noun, members, items, shown.marks))
+            self.register.add_list(replace(shown, items=items, members=members))
 
     def _mention(self, mention: Mention) -> TrackedEntity:
         """Register a mention; "the hotel" may be one that was picked from a list."""
@@ -152,7 +145,7 @@ class Tracker:
             asked = ReferenceQuery("definite", mention.number, head=mention.head, words=words)
             entity = _clear_answer(candidates_for(asked, self.situation(mention.moment)))
             if entity is not None:
-                form = "reference" if entity.lists else "noun"
+                form = "reference" if entity.list_nouns else "noun"
                 self.register.touch(entity, replace(mention, form=form))
                 return entity
         return self.register.place(mention)
