@@ -31,6 +31,7 @@ from otolith.conversation.discourse.entities import (
     Register,
     TrackedEntity,
 )
+from otolith.conversation.discourse.nouns import noun_type
 from otolith.conversation.discourse.phrases import ReferenceQuery
 from otolith.conversation.discourse.word_lists import keys_by_stem, stem_list
 from otolith.text.words import content_words
@@ -227,7 +228,8 @@ def _head_fit(
     if types:  # "the price", "that day"
         return 0.7 * (entity.type in types[0].split()), f"a {entity.type}"
     is_named = bool(forms & {"name", "reference"}) and "noun" not in forms
-    return _NOT_CALLED_SO * is_named, "mentioned lately"
+    is_same = (noun_type(head) == "person") == (entity.type == "person")
+    return _NOT_CALLED_SO * (is_named and is_same), "mentioned lately"
 
 
 # Lists: the second, the last two, the cheapest, the one with breakfast

@@ -44,17 +44,13 @@ _TITLES = {
     **dict.fromkeys(("mrs", "ms", "miss", "frau", "madam"), "f"),
     **dict.fromkeys(("dr", "prof", "professor", "doctor"), ""),
 }
-_AFTER_SUBJECT = ("i", "you", "we", "they", "he", "she", "it", "to", "who")
-"""After these an English word is a verb, though it may be spelled like a noun."""
 _TOPICAL = {"about", "of", "regarding"}
 """What stands after another preposition is mentioned in passing: "a message from Kim"."""
-_SINGULAR = ("a", "an", "this", "that", "each", "every", "another", "one")
 _GERMAN_ENDINGS = {
     "f": ("ung", "heit", "keit", "schaft", "tion", "tät", "ik", "ei", "enz", "anz", "ur", "e"),
     "n": ("chen", "lein", "ment", "um"),
     "m": ("ling", "ismus", "or", "er"),
 }
-_GERMAN_PLURAL = re.compile(r".+(?:(?:ung|heit|keit|schaft|ion|tät)en|innen)", re.IGNORECASE)
 _ARTICLE_GENDERS = {
     **dict.fromkeys(("der", "dieser", "einen", "meinen", "keinen"), "m"),
     **dict.fromkeys(("die", "diese", "eine", "meine"), "f"),
@@ -130,10 +126,9 @@ def number_of_noun(determiner: str, noun: str, *, is_de: bool) -> str:
     if {determiner, noun} & word_list("plural") or (number_word(determiner) or 1) > 1:
         return "plural"
     if is_de:
-        is_plural = _GERMAN_PLURAL.fullmatch(noun) is not None
-        return "plural" if is_plural else "singular" if determiner else ""
-    ends = noun.endswith("s") and not noun.endswith(("ss", "us", "is", "news"))
-    return "plural" if ends and determiner not in _SINGULAR else "singular"
+        return "singular" if determiner else ""
+    is_plural = noun.endswith("s") and not noun.endswith(("ss", "us", "is", "news"))
+    return "plural" if is_plural else "singular"
 
 
 def _gender(head: str, noun: str, article: str, *, is_de: bool) -> str:
@@ -200,13 +195,11 @@ def _mention(
     words = tuple(stem(token.lower) for token in phrase if token.lower not in _TITLES)
     words = words or tuple(lowers)
     head = words[-1]
-    type, gender = _name_type(lowers, determiner or before)
+    type, gender = _name_type(lowers)
     is_name = phrase[0].is_capital and (last.is_capital or last.is_number)
     if is_de:
         is_name = len(nouns) > 1 or (type != "thing" and noun_type(head) == "thing")
-    if is_name:
-        head = next((word for word in words if noun_type(word) in ("place", "file")), head)
-    else:  # a noun, or a name with one: "the Delta flight"
+    if not is_name:  # a noun, or a name with one: "the Delta flight"
         article = "" if determiner == "der" and before else _ARTICLE_GENDERS.get(determiner, "")
         type, gender = noun_type(head), _gender(head, last.lower, article, is_de=is_de)
     is_doubtful = len(phrase) == 1 and not before and not determiner and type == "thing"
@@ -225,16 +218,16 @@ def _mention(
     )
 
 
-def _name_type(lowers: Sequence[str], before: str) -> tuple[str, str]:
-    """Return what a name is of, and the gender; `before` is the word before it."""
+def _name_type(lowers: Sequence[str]) -> tuple[str, str]:
+    """Return what a name is of, and the gender."""
     if lowers[0] in _TITLES:
         return "person", _TITLES[lowers[0]]
-    if lowers[0] in word_list("cities") or {*map(stem, lowers)} & stem_list("place_nouns"):
+    if lowers[0] in word_list("cities"):
         return "place", ""
     for lower in lowers:
         if lower in word_list("men") or lower in word_list("women"):
             return "person", "m" if lower in word_list("men") else "f"
-    return ("place" if before in ("in", "near", "nach", "aus", "visit", "via") else "thing"), ""
+    return "thing", ""
 
 
 def _english_kind(tokens: Sequence[_Token], at: int, before: str) -> str:
@@ -243,16 +236,15 @@ def _english_kind(tokens: Sequence[_Token], at: int, before: str) -> str:
     if _is_name_part(tokens, at, is_inner=before == "name"):
         is_last = token.text.endswith(("'s", "\u2019s"))
         return ("possessive" if is_last else "name") if before in ("", "determiner", "name") else ""
-    if (token.is_capital and at == 0) or (before == "name" and lower.endswith("s")):
+    if before == "name" and lower.endswith("s"):
         return ""  # "the Astoria charges"
     is_opened = before in ("determiner", "adjective")
-    if lower in word_list("adjectives") or (token.is_number and is_opened):
+    if lower in word_list("adjectives"):
         return "adjective"
     if lower in word_list("verbs") or lower.endswith(("ing", "ed")):
         return "noun" if is_opened and lower not in STOP_WORDS and lower[-2:] != "ed" else ""
-    is_verb = at > 0 and not is_opened and tokens[at - 1].lower in _AFTER_SUBJECT
     is_small = lower in STOP_WORDS or lower in word_list("units") or lower.endswith("ly")
-    return "" if is_verb or is_small or token.is_number or len(lower) < 2 else "noun"
+    return "" if is_small or token.is_number or len(lower) < 2 else "noun"
 
 
 def _is_name_part(tokens: Sequence[_Token], at: int, *, is_inner: bool) -> bool:
@@ -264,15 +256,11 @@ def _is_name_part(tokens: Sequence[_Token], at: int, *, is_inner: bool) -> bool:
         return is_inner and (token.is_number or has_capital)  # "DL 47", "Heart of Glass"
     if not token.is_capital or lower.partition("'")[0] in ("i", "ok"):
         return False
-    if lower in STOP_WORDS or (lower in word_list("verbs") and at == 0):
-        is_title = is_inner or (at > 0 and has_capital)
-        return is_title and lower not in word_list("determiners")
-    if at == 0 and lower.endswith("ing"):
+    if lower in STOP_WORDS or (at == 0 and (lower in word_list("verbs") or lower.endswith("ing"))):
         return False
-    if at > 0 or has_capital or _name_type([lower], "")[0] == "person":
+    if at > 0 or has_capital or _name_type([lower])[0] == "person":
         return True
-    is_plain = lower.endswith(("ed", "ly", "s", "tion")) or lower in word_list("adjectives")
-    return not is_plain and noun_type(stem(lower)) == "thing"
+    return not lower.endswith(("ed", "ly", "s", "tion")) and lower not in word_list("adjectives")
 
 
 def _german_kind(tokens: Sequence[_Token], at: int, before: str) -> str:

@@ -21,7 +21,7 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
-from otolith.conversation.discourse.nouns import noun_type, number_of_noun
+from otolith.conversation.discourse.nouns import number_of_noun
 from otolith.conversation.discourse.word_lists import (
     keys_by_word,
     number_word,
@@ -199,7 +199,6 @@ def _noun(phrase: str, *, german: bool) -> ReferenceQuery | None:
     return ReferenceQuery(
         kind,
         number_of_noun(first if has_determiner else "", noun, is_de=is_de),
-        types=(noun_type(stem(noun)),),
         head=stem(noun),
         words=stems if kind == "name" else tuple(word for word in stems if word != stem(noun)),
     )
