@@ -33,7 +33,7 @@ from otolith.conversation.discourse.entities import (
 )
 from otolith.conversation.discourse.nouns import noun_type
 from otolith.conversation.discourse.phrases import ReferenceQuery
-from otolith.conversation.discourse.word_lists import keys_by_stem, stem_list
+from otolith.conversation.discourse.word_lists import keys_by_word, stem_list
 from otolith.text.words import content_words
 
 _NEAR, _FAR = 0.84, 0.95
@@ -224,11 +224,11 @@ def _head_fit(
         return 0.85, f"{label!r} ends like that"
     if head in entity.list_nouns:
         return (0.97 if "reference" in forms else 0.6), "in a list of them"
-    types = keys_by_stem("type_nouns").get(head)
+    types = keys_by_word("type_nouns", stems=True).get(head)
     if types:  # "the price", "that day"
         return 0.7 * (entity.type in types[0].split()), f"a {entity.type}"
     is_named = bool(forms & {"name", "reference"}) and "noun" not in forms
-    is_same = (noun_type(head) == "person") == (entity.type == "person")
+    is_same = (noun_type(head)[0] == "person") == (entity.type == "person")
     return _NOT_CALLED_SO * (is_named and is_same), "mentioned lately"
 
 

@@ -24,7 +24,7 @@ from typing import NamedTuple
 from otolith.conversation.discourse.entities import Mention, MentionedList
 from otolith.conversation.discourse.lists import json_of, lists_in, tool_lists
 from otolith.conversation.discourse.measures import values_in
-from otolith.conversation.discourse.word_lists import number_word, stem_list, word_list
+from otolith.conversation.discourse.word_lists import number_word, type_of, word_list
 from otolith.text.words import GERMAN_STOP_WORDS, STOP_WORDS, is_german, stem, words_in
 
 _MAX_LETTERS = 20_000
@@ -39,11 +39,6 @@ _ROW_GAP = re.compile(
     re.IGNORECASE,
 )
 _APPOSITION_GAP = re.compile(r" [`\"'„“]?|,?\s+(?:called|named|namens)\s+[\"„“]?")
-_TITLES = {
-    **dict.fromkeys(("mr", "herr", "herrn", "sir"), "m"),
-    **dict.fromkeys(("mrs", "ms", "miss", "frau", "madam"), "f"),
-    **dict.fromkeys(("dr", "prof", "professor", "doctor"), ""),
-}
 _TOPICAL = {"about", "of", "regarding"}
 """What stands after another preposition is mentioned in passing: "a message from Kim"."""
 _GERMAN_ENDINGS = {
@@ -113,12 +108,9 @@ def read_mentions(text: str, *, german: bool, tool: str | None = None) -> TextMe
     return TextMentions(tuple(each for _, _, each in found), lists, rows, is_de)
 
 
-def noun_type(head: str) -> str:
-    """Return the type of what a noun stands for, by its stem."""
-    if head in stem_list("roles") | stem_list("male_roles") | stem_list("female_roles"):
-        return "person"
-    is_place = "place" if head in stem_list("place_nouns") else "thing"
-    return "file" if head in stem_list("file_nouns") else is_place
+def noun_type(head: str) -> tuple[str, str]:
+    """Return the type of what a noun stands for, by its stem, and the gender of a person."""
+    return type_of([head], "noun_types", stems=True)
 
 
 def number_of_noun(determiner: str, noun: str, *, is_de: bool) -> str:
@@ -129,15 +121,6 @@ def number_of_noun(determiner: str, noun: str, *, is_de: bool) -> str:
         return "singular" if determiner else ""
     is_plural = noun.endswith("s") and not noun.endswith(("ss", "us", "is", "news"))
     return "plural" if is_plural else "singular"
-
-
-def _gender(head: str, noun: str, article: str, *, is_de: bool) -> str:
-    """Return the gender of a noun: of a person, or in German by the article or the ending."""
-    role = "m" if head in stem_list("male_roles") else "f" * (head in stem_list("female_roles"))
-    if role or not is_de:
-        return role
-    endings = (gender for gender, ends in _GERMAN_ENDINGS.items() if noun.endswith(ends))
-    return article or next(endings, "")
 
 
 # Phrases
@@ -192,16 +175,20 @@ def _mention(
     """Return the mention that a phrase is; `before` is the word before its determiner."""
     nouns = [token for token in phrase if token.is_capital or token.is_number or not is_de]
     lowers, last = [token.lower for token in nouns], phrase[-1]
-    words = tuple(stem(token.lower) for token in phrase if token.lower not in _TITLES)
-    words = words or tuple(lowers)
+    words = tuple(stem(token.lower) for token in phrase)
     head = words[-1]
-    type, gender = _name_type(lowers)
+    type, gender = type_of(lowers, "names")
+    if type == "place" and type_of(lowers[:1], "names")[0] != "place":
+        type = "thing"  # "Hotel Paris"
     is_name = phrase[0].is_capital and (last.is_capital or last.is_number)
     if is_de:
-        is_name = len(nouns) > 1 or (type != "thing" and noun_type(head) == "thing")
+        is_name = len(nouns) > 1 or (type != "thing" and noun_type(head)[0] == "thing")
     if not is_name:  # a noun, or a name with one: "the Delta flight"
-        article = "" if determiner == "der" and before else _ARTICLE_GENDERS.get(determiner, "")
-        type, gender = noun_type(head), _gender(head, last.lower, article, is_de=is_de)
+        type, gender = noun_type(head)
+        if is_de and not gender:
+            article = "" if determiner == "der" and before else determiner
+            endings = (each for each, ends in _GERMAN_ENDINGS.items() if last.lower.endswith(ends))
+            gender = _ARTICLE_GENDERS.get(article) or next(endings, "")
     is_doubtful = len(phrase) == 1 and not before and not determiner and type == "thing"
     is_part = determiner in ("its", "their", "his", "her", "what", "which")
     is_indefinite = determiner in word_list("indefinite") or number_word(determiner)
@@ -216,18 +203,6 @@ def _mention(
         gender=gender,
         is_definite=is_name or (bool(determiner) and not is_indefinite),
     )
-
-
-def _name_type(lowers: Sequence[str]) -> tuple[str, str]:
-    """Return what a name is of, and the gender."""
-    if lowers[0] in _TITLES:
-        return "person", _TITLES[lowers[0]]
-    if lowers[0] in word_list("cities"):
-        return "place", ""
-    for lower in lowers:
-        if lower in word_list("men") or lower in word_list("women"):
-            return "person", "m" if lower in word_list("men") else "f"
-    return "thing", ""
 
 
 def _english_kind(tokens: Sequence[_Token], at: int, before: str) -> str:
@@ -258,7 +233,7 @@ def _is_name_part(tokens: Sequence[_Token], at: int, *, is_inner: bool) -> bool:
         return False
     if lower in STOP_WORDS or (at == 0 and (lower in word_list("verbs") or lower.endswith("ing"))):
         return False
-    if at > 0 or has_capital or _name_type([lower])[0] == "person":
+    if at > 0 or has_capital or type_of([lower], "names")[0] == "person":
         return True
     return not lower.endswith(("ed", "ly", "s", "tion")) and lower not in word_list("adjectives")
 

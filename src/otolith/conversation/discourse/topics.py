@@ -19,12 +19,12 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
-from otolith.conversation.discourse.word_lists import keys_by_stem, pattern, stem_list
+from otolith.conversation.discourse.word_lists import keys_by_word, pattern, stem_list
 from otolith.conversation.message import Attachment, Message, Role, Text, ToolResult
 from otolith.errors import BadValue
 from otolith.text.words import content_words, stem, words_in
@@ -38,8 +38,8 @@ _FEW_WORDS, _MISSING_WORD = 4, -0.5
 _FIRST_TURN = -1.0
 """Against leaving a topic after one turn: people seldom ask one thing only."""
 _CUE_WEIGHTS = {"new": 6.0, "requests": 1.2, "greets": 1.0, "refers": -1.0, "close": -1.0}
-_CONTINUES = -0.7
-_AFTER_REPLY = {"asks": (-1.6, ""), "ends": (0.8, "the matter before was ended"), "": (0.0, "")}
+_ASKS, _ENDS = (-1.6, ""), (0.8, "the matter before was ended")
+"""What the answer before did: it asked something back, or it ended a matter."""
 _BACK, _AGAIN, _RETURN, _MARGIN, _PULL = 0.2, 0.3, 0.4, 0.1, 3.0
 """The fit with an earlier topic that a return needs: with "back to", with "anyway", without a cue;
 the margin over the current topic, and how much the rest of it counts."""
@@ -51,7 +51,7 @@ _MAX_TOPICS, _MAX_TEXT, _KEYWORDS, _LABEL_WORDS = 20, 4_000, 6, 3
 """How many topics a turn may return to, the latest; how much of a message is read; for a topic."""
 _OPENING, _ENDING = 90, 140
 """Most cues stand in the first letters of a turn; an offer of more, in the last of an answer."""
-_CUES = ("new", "back", "again", "continues", "close", "refers", "greets", "requests")
+_CUES = ("new", "back", "again", "close", "refers", "greets", "requests")
 _NEW_NOUN = re.compile(
     r"\b(?:a|an(?= [aeiouh])|any|some|my|meine?[nrm]?|eine?[nrm]?)\s+"
     r"((?:[^\W\d_-]+[ -]){0,2}[^\W\d_]+)",
@@ -155,23 +155,21 @@ class _Vocabulary:
     fields: dict[str, float] = field(default_factory=dict)
 
     def read(self, text: str, weight: float) -> None:
-        """Add the words of a text, each with a weight; a word of two fields counts half in each."""
+        """Add the words of a text, each with a weight."""
         words = Counter(x for x in content_words(text) if x not in stem_list("filler"))
-        read = _Vocabulary({word: count * weight for word, count in words.items()})
-        for word, count in read.words.items():
-            fields = keys_by_stem("fields").get(word, ())
-            for name in fields:
-                read.fields[name] = read.fields.get(name, 0.0) + count / len(fields)
-        self.add(read)
+        known = keys_by_word("fields", stems=True)
+        fields = Counter(name for word in words.elements() for name in known.get(word, ()))
+        self.add(
+            {word: count * weight for word, count in words.items()},
+            {name: count * weight for name, count in fields.items()},
+        )
 
-    def add(self, other: _Vocabulary) -> None:
-        """Add the words of a text or a turn; the fields of those before fade."""
-        for word, count in other.words.items():
+    def add(self, words: Mapping[str, float], fields: Mapping[str, float]) -> None:
+        """Add the words and fields of a text or a turn; the fields of those before fade."""
+        for word, count in words.items():
             self.words[word] = self.words.get(word, 0.0) + count
-        self.fields = {
-            name: self.fields.get(name, 0.0) * _FIELD_DECAY + other.fields.get(name, 0.0)
-            for name in self.fields | other.fields
-        }
+        faded = {name: weight * _FIELD_DECAY for name, weight in self.fields.items()}
+        self.fields = faded | {name: faded.get(name, 0.0) + x for name, x in fields.items()}
 
     def shared_fields(self, other: _Vocabulary) -> float:
         """Return the cosine of the two vectors of fields of meaning."""
@@ -229,8 +227,8 @@ class _Turn:
     new_nouns: list[list[str]] = field(default_factory=list)
     """The stems of what is introduced as new: "a hotel", "my knee"."""
     silence: int = 0
-    after: str = ""
-    """What the answer before did: it "asks" something back, or it "ends" a matter."""
+    after: tuple[float, str] = (0.0, "")
+    """The evidence in the answer before."""
 
     def read(self, text: str, *, is_user: bool) -> None:
         """Add a message; only the user's words have cues and introduce things."""
@@ -250,7 +248,7 @@ class _Turn:
 class _GrowingTopic:
     """A topic while it is followed."""
 
-    vocabulary: _Vocabulary = field(default_factory=_Vocabulary)
+    vocabulary: _Vocabulary
     last_turn: _Vocabulary = field(default_factory=_Vocabulary)
     spans: list[Span] = field(default_factory=list)
     is_closed: bool = False
@@ -273,22 +271,21 @@ def _evidence(turn: _Turn, topic: _GrowingTopic, rarity: _Rarity) -> Iterator[tu
     for name, weight in _CUE_WEIGHTS.items():
         if name in turn.cues:
             yield weight, repr(turn.cues[name])
-    if "continues" in turn.cues and "requests" not in turn.cues:
-        yield _CONTINUES, ""
     yield _FIRST_TURN * (topic.turns < 2), ""
-    yield _AFTER_REPLY["ends" if topic.is_closed else turn.after]
+    yield turn.after
     weight = next((weight for least, weight in _SILENCES if turn.silence >= least), 0.0)
     yield weight, f"{turn.silence // _MINUTE} minutes later"
 
 
-def _reply_act(text: str) -> str:
-    """Return what an answer does last: it "asks" something back, it "ends" a matter, or neither."""
+def _evidence_of_reply(text: str) -> tuple[float, str]:
+    """Return the evidence in what an answer does last; "anything else?" ends a matter."""
     ending = text.rstrip()[-_ENDING:]
-    if pattern("offers").search(ending):
-        return "ends"
-    if ending.endswith("?"):
-        return "asks"
-    return "ends" if pattern("ends").search(ending) else ""
+    if not pattern("offers").search(ending):
+        if ending.endswith("?"):
+            return _ASKS
+        if not pattern("ends").search(ending):
+            return 0.0, ""
+    return _ENDS
 
 
 class Segmenter:
@@ -306,7 +303,7 @@ class Segmenter:
         self._turn: _Turn | None = None
         self._rarity = _Rarity()
         self._time = 0
-        self._reply_act = ""
+        self._after = 0.0, ""
 
     def __repr__(self) -> str:
         return f"<Segmenter of {self._count} messages>"
@@ -319,8 +316,8 @@ class Segmenter:
             if turn is not None:
                 self._settle(turn)
             silence = message.time - self._time if message.time and self._time else 0
-            turn = _Turn(at, at, silence=silence, after=self._reply_act)
-            self._turn, self._reply_act = turn, ""
+            turn = _Turn(at, at, silence=silence, after=self._after)
+            self._turn, self._after = turn, (0.0, "")
         turn.stop = self._count = at + 1
         if message.role is not Role.SYSTEM:
             text = text_of(message)[:_MAX_TEXT]
@@ -328,22 +325,18 @@ class Segmenter:
                 self._rarity.spellings.setdefault(stem(word.text), Counter())[word.text] += 1
             turn.read(text, is_user=is_user)
         if message.role is Role.ASSISTANT and message.text.strip():
-            self._reply_act = _reply_act(message.text)
+            self._after = _evidence_of_reply(message.text)
         self._time = message.time or self._time
 
     def spans_at(self, message: int) -> list[tuple[int, int]]:
         """Return the spans of the topic of a message, as far as it is decided."""
-        turn = self._turn
-        if turn is None:
+        if self._turn is None:
             return []
-        if message >= turn.start:
-            at = self._decide(turn).topic
-            spans = [] if at is None else self._topics[at].spans
-            here = turn.start, max(turn.stop, message)
-            return [*((span.start, span.stop) for span in spans), here]
-        for topic in self._topics:
+        if message >= self._turn.start:
+            return [span[:2] for span in self._with_turn(self._turn)[1].spans]
+        for topic in reversed(self._topics):
             if any(span.start <= message < span.stop for span in topic.spans):
-                return [(span.start, span.stop) for span in topic.spans]
+                return [span[:2] for span in topic.spans]
         return []
 
     def topics(self) -> list[Topic]:
@@ -351,22 +344,22 @@ class Segmenter:
         if self._turn is None:
             return []
         topics = list(self._topics)
-        at, grown = self._with_turn(self._turn, self._decide(self._turn))
-        topics[at : at + 1] = [grown]
-        grown.vocabulary = self._topics[at].vocabulary if at < len(self._topics) else self._turn.all
+        current, grown = self._with_turn(self._turn)
+        topics[current : current + 1] = [grown]
         found = []
         for number, topic in enumerate(topics):
             keywords = self._rarity.keywords(topic.vocabulary.words)
             label = ", ".join(keywords[:_LABEL_WORDS]) or f"topic {number + 1}"
-            open_status = TopicStatus.ACTIVE if number == at else TopicStatus.SUSPENDED
+            open_status = TopicStatus.ACTIVE if number == current else TopicStatus.SUSPENDED
             status = TopicStatus.CLOSED if topic.is_closed else open_status
             found.append(Topic(number, label, keywords, tuple(topic.spans), status))
         return found
 
-    def _with_turn(self, turn: _Turn, proposal: Proposal) -> tuple[int, _GrowingTopic]:
+    def _with_turn(self, turn: _Turn) -> tuple[int, _GrowingTopic]:
         """Return the number of a turn's topic, and the topic with the span of the turn."""
+        proposal = self._decide(turn)
         at = len(self._topics) if proposal.topic is None else proposal.topic
-        topic = self._topics[at] if at < len(self._topics) else _GrowingTopic()
+        topic = _GrowingTopic(turn.all) if proposal.topic is None else self._topics[at]
         if at == self._current:
             spans = [*topic.spans[:-1], topic.spans[-1]._replace(stop=turn.stop)]
         else:
@@ -375,8 +368,9 @@ class Segmenter:
 
     def _settle(self, turn: _Turn) -> None:
         """Decide about a turn for good."""
-        at, topic = self._with_turn(turn, self._decide(turn))
-        topic.vocabulary.add(turn.all)
+        at, topic = self._with_turn(turn)
+        if topic.turns:
+            topic.vocabulary.add(turn.all.words, turn.all.fields)
         topic.last_turn = turn.all
         topic.turns += 1
         self._topics[at : at + 1] = [topic]

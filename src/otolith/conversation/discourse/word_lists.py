@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -38,22 +39,20 @@ def stem_list(name: str) -> frozenset[str]:
 
 
 @cache
-def keys_by_word(name: str) -> dict[str, tuple[str, ...]]:
-    """Return, for each word of a table, the keys under which it is listed."""
+def keys_by_word(name: str, *, stems: bool = False) -> dict[str, tuple[str, ...]]:
+    """Return, for each word of a table, or for each stem, the keys under which it is listed."""
     found: dict[str, tuple[str, ...]] = {}
     for key, words in word_table(name).items():
-        for word in words.split():
-            found[word] = (*found.get(word, ()), key)
+        for word in map(stem, words.split()) if stems else words.split():
+            found[word] = tuple(dict.fromkeys((*found.get(word, ()), key)))
     return found
 
 
-@cache
-def keys_by_stem(name: str) -> dict[str, tuple[str, ...]]:
-    """Return the same for the stems of the words."""
-    found: dict[str, tuple[str, ...]] = {}
-    for word, keys in keys_by_word(name).items():
-        found[stem(word)] = tuple(dict.fromkeys((*found.get(stem(word), ()), *keys)))
-    return found
+def type_of(words: Iterable[str], table: str, *, stems: bool = False) -> tuple[str, str]:
+    """Return the type, and the gender of a person, of the first word that a table lists."""
+    known = keys_by_word(table, stems=stems)
+    type, _, gender = next((known[x][0] for x in words if x in known), "thing").partition(" ")
+    return type, gender
 
 
 @cache
