@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import groupby
 from typing import Any
 
 from otolith.conversation.discourse.entities import Mention, MentionedList
@@ -18,7 +19,6 @@ from otolith.conversation.discourse.measures import field_measures, measures_in
 from otolith.conversation.discourse.word_lists import pattern, word_table
 from otolith.text.words import content_words, stem
 
-_BOLD = re.compile(r"^\*\*(.+?)\*\*:?")
 _NAME_ENDS = re.compile(
     "\\s[-\u2013\u2014|]\\s|:\\s|\\s?\\(|,\\s|;\\s|\\s[-\u2013\u2014]$|\\.\\s|\\s{2,}"
     r"|\s(?=[$€£]\s?\d)|\s(?:for|at|with|which|that|is|has|weighs|takes|runs|starts|costs?|leaves"
@@ -29,8 +29,8 @@ _ITEM = re.compile(
     r"^(?P<space>[ \t]*)(?:\(?(?P<mark>\d{1,3}|[A-Za-z])[.):]|[-*•\u2013])[ \t]+(?P<text>\S.*)$",
     re.MULTILINE,
 )
-_TABLE_ROW = re.compile(r"^\s*\|(.+)\|\s*$", re.MULTILINE)
-_TABLE_RULE = re.compile(r"^[\s|:-]+$")
+_TABLE = re.compile(r"\s*\|\s*")
+_RULE = re.compile(r"^[ |:-]+\|[ |:-]+$", re.MULTILINE)
 _AFTER_COLON = re.compile(r":\s+(?P<list>(?:[^.!?\n]|[.!?](?=[\w\"”“,)]))+)")
 _COMMA = re.compile(r",\s+(?:and |or |und |oder )?|\s+(?:and|or|und|oder)\s+")
 _SEMICOLON = re.compile(r";\s*(?:and |or |und |oder )?")
@@ -43,7 +43,8 @@ _MAX_WORDS, _MAX_ITEMS, _MAX_DEPTH = 14, 200, 6
 def lists_in(text: str) -> Iterator[MentionedList]:
     """Yield the lists of a text that a person or a model wrote."""
     yield from _item_lines(text)
-    yield from _table(text)
+    if _RULE.search(text):
+        yield from _tables(text, _TABLE)
     if not _ITEM.search(text):
         yield from _enumerations(text)
 
@@ -53,7 +54,7 @@ def tool_lists(text: str, tool: str) -> Iterator[MentionedList]:
     noun = (content_words(tool) or [""])[-1]
     data = json_of(text)
     if data is None:
-        for found in [*lists_in(text)] or _columns(text):
+        for found in [*lists_in(text)] or _tables(text, _COLUMN):
             yield found if found.noun else replace(found, noun=noun)
         return
     for name, array in _arrays(data, "", 0):
@@ -72,28 +73,24 @@ def json_of(text: str) -> Any:
         return None
 
 
-def _item(line: str, whole: str, start: int) -> Mention:
-    """Return an item by the line that opens it, and all that is said of it."""
-    bold = _BOLD.match(line)
-    name = bold[1] if bold else line
-    cut = _NAME_ENDS.search(name, 2)
-    name = (name[: cut.start()] if cut else name).strip(' *_`:.,"„“”')
-    name = _ARTICLES.sub("", name) or line.strip()
-    return _item_mention(name, start, measures_in(whole), whole.replace("**", ""))
-
-
-def _record(label: str, fields: Mapping[str, Any], start: int) -> Mention:
-    """Return an item that is a record with fields."""
-    line = ", ".join(f"{key}: {value}" for key, value in fields.items())
-    return _item_mention(label, start, field_measures(fields), line)
-
-
-def _item_mention(name: str, start: int, measures: Mapping[str, float], line: str) -> Mention:
-    """Return the mention of an item; its noun is the last word of its name."""
+def _item(name: str, line: str, start: int, fields: Mapping[str, Any] | None = None) -> Mention:
+    """Return an item by the text that opens it, all that is said of it, and its fields if any."""
+    if not fields:
+        cut = _NAME_ENDS.search(name, 2)
+        label = (name[: cut.start()] if cut else name).strip(' *_`:.,"„“”')
+        name = _ARTICLES.sub("", label) or name.strip()
     words = tuple(dict.fromkeys(content_words(name)))
-    head = words[-1] if words else ""
-    item = Mention(start=start, text=name, form="item", type="item", words=words, head=head)
-    return replace(item, number="singular", measures=measures, line=line)
+    return Mention(
+        start=start,
+        text=name,
+        form="item",
+        type="item",
+        words=words,
+        head=words[-1] if words else "",
+        number="singular",
+        measures={**measures_in(line), **field_measures(fields or {})},
+        line=line.replace("**", ""),
+    )
 
 
 def _announced_noun(text: str) -> str:
@@ -112,15 +109,10 @@ def _announced_noun(text: str) -> str:
 
 
 def _item_lines(text: str) -> Iterator[MentionedList]:
-    """Yield lists whose lines begin with a number, a letter or a dot.
-
-    Another list begins after a line of prose, and with a second number one.
-    """
+    """Yield lists whose lines begin with a number, a letter or a dot; prose ends a list."""
     run: list[re.Match[str]] = []
     for found in _ITEM.finditer(text):
-        between = text[run[-1].end() : found.start()].splitlines() if run else []
-        is_one = found["mark"] == "1" and len(run) > 1 and found["space"] <= run[0]["space"]
-        if is_one or any(line.strip() and not line.startswith((" ", "\t")) for line in between):
+        if run and re.search(r"\n\S", text[run[-1].end() : found.start()]):
             yield _lines(text, run)
             run = []
         run.append(found)
@@ -142,22 +134,34 @@ def _lines(text: str, run: Sequence[re.Match[str]]) -> MentionedList:
     return MentionedList(tuple(items), noun, marks, start, run[-1].end())
 
 
-def _table(text: str) -> Iterator[MentionedList]:
-    """Yield a table of Markdown; its first column may number the rows."""
-    rows = list(_TABLE_ROW.finditer(text))
-    if len(rows) < 3 or not _TABLE_RULE.match(rows[1][1]):
-        return
-    cells = [[cell.strip().strip("*") for cell in row[1].split("|")] for row in rows]
-    names = cells[0]
-    named = int(names[0].lower().rstrip(".") in ("#", "no", "nr", "") and len(names) > 1)
-    items = [
-        _record(row[min(named, len(row) - 1)], dict(zip(names, row, strict=False)), found.start())
-        for row, found in zip(cells[2:], rows[2:], strict=True)
-    ]
-    marks = tuple(row[0] if named else "" for row in cells[2:])
-    start = rows[0].start()
-    noun = _announced_noun(text[:start]) or stem(names[named])
-    yield MentionedList(tuple(items), noun, marks, start, rows[-1].end())
+def _tables(text: str, delimiter: re.Pattern[str]) -> Iterator[MentionedList]:
+    """Yield lines with the same delimiter one below the other; the first column may number them.
+
+    A first line above a rule, or without digits, names the columns.
+    """
+
+    def mark(line: re.Match[str]) -> str | None:
+        cut = delimiter.search(line[0])
+        return cut and cut[0].strip()
+
+    for key, group in groupby(re.finditer(r"[^\n]+", text), mark):
+        run = [] if key is None else list(group)
+        lines = [line for line in run if not _RULE.fullmatch(line[0])]
+        rows = [delimiter.split(line[0].strip(" |")) for line in lines]
+        is_header = bool(lines) and (len(lines) < len(run) or not re.search(r"\d", lines[0][0]))
+        if len(rows) < 2 + is_header:
+            continue
+        names = rows[0] if is_header else []
+        named = int(len(names) > 1 and names[0].lower().rstrip(".") in ("#", "no", "nr", ""))
+        items = []
+        for row, line in zip(rows[is_header:], lines[is_header:], strict=True):
+            fields = dict(zip(names, row, strict=False))
+            label = row[min(named, len(row) - 1)].strip("*")
+            items.append(_item(label, line[0], line.start(), fields))
+        marks = tuple(row[0] if named else "" for row in rows[is_header:])
+        start, end = run[0].start(), run[-1].end()
+        noun = _announced_noun(text[:start]) or (stem(names[named]) if names else "")
+        yield MentionedList(tuple(items), noun, marks, start, end)
 
 
 def _enumerations(text: str) -> Iterator[MentionedList]:
@@ -211,26 +215,5 @@ def _json_item(value: Any, at: int) -> Mention:
     lower = {str(key).lower(): each for key, each in value.items()}
     named = [str(lower[name]) for name in word_table("name_fields").split() if lower.get(name)]
     texts = [each for each in value.values() if isinstance(each, str) and each]
-    return _record([*named, *texts, f"#{at + 1}"][0], {str(k): v for k, v in value.items()}, at)
-
-
-def _columns(text: str) -> Iterator[MentionedList]:
-    """Yield lines with the same delimiter, one below the other, as tools print them.
-
-    A first line without digits above lines with digits is a header.
-    """
-    run: list[re.Match[str]] = []
-    mark = ""
-    for found in re.finditer(r"[^\n]+|\Z", text):
-        cut = _COLUMN.search(found.group())
-        if run and (cut is None or cut.group()[0] != mark):
-            has_header = not re.search(r"\d", run[0][0]) and bool(re.search(r"\d", run[-1][0]))
-            rows = run[1:] if has_header and len(run) > 2 else run
-            names = [(_COLUMN.split(row[0].strip())[0], row[0], row.start()) for row in rows]
-            if len(run) > 1:
-                items = tuple(_item(*each) for each in names)
-                yield MentionedList(items, start=run[0].start(), end=run[-1].end())
-            run = []
-        if cut is not None:
-            mark = cut.group()[0]
-            run.append(found)
+    line = ", ".join(f"{key}: {each}" for key, each in value.items())
+    return _item([*named, *texts, f"#{at + 1}"][0], line, at, lower)

@@ -14,14 +14,16 @@ from otolith.conversation.discourse.entities import Mention
 from otolith.conversation.discourse.word_lists import keys_by_word, word_table
 from otolith.text.words import content_words
 
-_NUMBER = r"\d+(?:[.,]\d+)*"
+_NUMBER = r"(?:\d{1,3}(?:[.,]\d{3})+(?!\d)(?:[.,]\d+)?|\d+(?:[.,]\d+)?)"
+_THOUSANDS = re.compile(r"[.,](?=\d{3}(?!\d))")
+"""The marks that a number loses: 1,299.50 and 1.299,50 are the same."""
 _AMOUNT = re.compile(
-    rf"(?P<before>[$€£]|(?:rated|rating|bewertung|note):?)?\s?(?P<number>{_NUMBER})"
+    rf"(?:(?P<before>[$€£]|rated|rating|bewertung|note):?)?\s?(?P<number>{_NUMBER})"
     r"\s?(?P<unit>[$€£%★]|/\s?(?:5|10)\b|m[²2]|[^\W\d_]+)?",
     re.IGNORECASE,
 )
 _CLOCK = re.compile(r"\b(\d{1,2})(?::(\d{2})\s?([ap]m)?|\s?([ap]m|Uhr))\b", re.IGNORECASE)
-_ISO_DATE = re.compile(r"\b(\d{4})-(\d{2})-(\d{2})\b")
+_ISO_DATE = re.compile(r"\b\d{4}-\d{2}-\d{2}\b")
 
 
 @cache
@@ -58,47 +60,36 @@ def values_in(text: str) -> Iterator[tuple[int, int, Mention]]:
             if any(start < stop and begin < end for begin, stop in taken):
                 continue
             taken.append((start, end))
-            value = found.group().strip()
-            mention = Mention(
+            value, is_name = found.group().strip(), type in ("title", "file")
+            last_words = content_words(re.sub(r"^.*[/\\]|\.\w+$", "", value))[-1:]
+            yield start, end, Mention(
                 start=start,
                 text=value[1:-1].strip(" .,") if type == "title" else value,
                 type="thing" if type == "title" else type,
-                form="name" if type in ("title", "file") else "value",
+                form="name" if is_name else "value",
                 words=tuple(content_words(value)),
-                head=_last_word(value) if type in ("title", "file") else "",
+                head="".join(last_words) if is_name else "",
                 number="singular",
-                is_definite=type in ("title", "file"),
+                is_definite=is_name,
             )
-            yield start, end, mention
-
-
-def _last_word(name: str) -> str:
-    """Return the stem of the last word of a title, or of the name of a file without its type."""
-    words = content_words(re.sub(r"^.*[/\\]|\.\w+$", "", name))
-    return words[-1] if words else ""
 
 
 @lru_cache(maxsize=8192)
 def measures_in(text: str) -> Mapping[str, float]:
     """Return what a line says that something measures, in one unit each; the first one counts."""
     found: dict[str, float] = {}
-    hours_end = -9
     for each in _AMOUNT.finditer(text):
-        before, number, unit = each["before"] or "", number_of(each["number"]), each["unit"] or ""
-        unit = ("$" if before in "$€£" else "★") if before else unit.lower().replace(" ", "")[:6]
+        unit = (each["before"] or each["unit"] or "").lower().replace(" ", "")[:6]
         (key,) = keys_by_word("measure_units").get(unit, ("",))[:1]
         measure, _, factor = key.partition(" ")
-        if re.fullmatch(r"(?:19|20)\d\d", each["number"]):
-            found.setdefault("year", number)
-        if measure == "minutes" and each.start() - hours_end <= 5:  # "2 h and 30 min"
-            found["minutes"] += number
-        elif measure:
+        number = float(_THOUSANDS.sub("", each["number"]).replace(",", "."))
+        if measure:
             found.setdefault(measure, number * float(factor or 1))
-        hours_end = each.end() if key == "minutes 60" else -9
+        elif re.fullmatch(r"(?:19|20)\d\d", each["number"]):
+            found.setdefault("year", number)
     date, clock = _ISO_DATE.search(text), _CLOCK.search(text)
     if date is not None:
-        year, month, day = map(int, date.groups())
-        found["date"] = year * 372.0 + month * 31 + day
+        found["date"] = float(date[0].replace("-", ""))
     if clock is not None:
         hour, is_afternoon = int(clock[1]), (clock[3] or clock[4] or "").lower() == "pm"
         found["clock"] = 60.0 * (hour + 12 * (is_afternoon and hour < 12)) + int(clock[2] or 0)
@@ -116,13 +107,3 @@ def field_measures(fields: Mapping[str, object]) -> Mapping[str, float]:
         elif isinstance(value, str):
             found = {**measures_in(value), **found}
     return found
-
-
-def number_of(text: str) -> float:
-    """Return the number that a text is: 1,299.50 and 1.299,50 are the same."""
-    whole, mark, rest = text.rpartition("," if text.rfind(",") > text.rfind(".") else ".")
-    if not mark:
-        return float(text)
-    digits = whole.replace(",", "").replace(".", "")
-    is_thousands = len(rest) == 3 and (mark == "," or "." in whole or len(whole) <= 3)
-    return float(digits + rest) if is_thousands else float(f"{digits}.{rest}")
