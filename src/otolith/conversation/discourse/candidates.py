@@ -68,7 +68,7 @@ class Situation:
     register: Register
     moment: Moment
     clock: Sequence[int]
-    """For each message, how many came before it; results of tools are not counted."""
+    """For each message, how many came before it, results of tools aside."""
     clause: int | None = None
     """Where the clause of the phrase begins in its message; None if it stands in no message."""
     topic: Sequence[tuple[int, int]] = ()
@@ -77,12 +77,9 @@ class Situation:
 
     def distance(self, message: int) -> int:
         """Return how many messages ago a message was; more if it was about another topic."""
-        last = len(self.clock) - 1
-        if not 0 <= message <= last:
-            return 0
         is_here = not self.topic or any(start <= message < stop for start, stop in self.topic)
-        passed = self.clock[min(self.moment[0], last)] - self.clock[message]
-        return max(0, passed) + (0 if is_here else _OTHER_TOPIC)
+        passed = self.clock[self.moment[0]] - self.clock[message]
+        return passed + (0 if is_here else _OTHER_TOPIC)
 
 
 def candidates_for(asked: ReferenceQuery, now: Situation) -> list[ScoredEntities]:

@@ -21,7 +21,7 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
-from otolith.conversation.discourse.nouns import number_of_noun
+from otolith.conversation.discourse.nouns import read_mentions
 from otolith.conversation.discourse.word_lists import (
     keys_by_word,
     number_word,
@@ -30,7 +30,7 @@ from otolith.conversation.discourse.word_lists import (
     word_list,
     word_table,
 )
-from otolith.text.words import content_words, stem, words_in
+from otolith.text.words import content_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +63,6 @@ class ReferenceQuery:
 
 
 _DIGIT_ORDINAL = re.compile(r"(\d{1,2})(?:st|nd|rd|th|\.)")
-_OPENER = re.compile(
-    r"the|that|this|my|d(?:er|ie|as|en|em|es)|zu[mr]|beim|im|two|three|zwei|drei|beiden"
-)
 _DEMONSTRATIVE = re.compile(r"th(?:is|at|ese|ose)|dies(?:e[rsnm]?)|jene[rsnm]?")
 _PLURAL = re.compile(r".*(?:others|ones)|die .*anderen|(?:the|that) ones .*|d(?:enen|iejenigen).*")
 
@@ -135,11 +132,8 @@ def _superlative(text: str) -> ReferenceQuery | None:
         return None  # "later" alone is a time
     joined = re.sub(r"\b(most|least|highest|lowest|best|worst|top) (?=\w)", r"\1-", text)
     for found in [*re.finditer(r"[\w-]+", joined), *re.finditer(r"\w+", text)]:
-        word = found.group()
-        forms = (word, *(word.removesuffix(ending) for ending in ("e", "en", "er", "es", "em")))
         for table in ("least", "most"):
-            known = keys_by_word(table)
-            measures = next((known[form][0] for form in forms if form in known), "")
+            measures = _listed(table, found.group())
             if measures:
                 return ReferenceQuery(
                     "superlative",
@@ -152,13 +146,14 @@ def _superlative(text: str) -> ReferenceQuery | None:
 
 
 def _ordinal(text: str) -> ReferenceQuery | None:
-    """Parse "the second to last", "die letzten beiden"."""
+    """Parse "the second to last", "the 3rd", "die letzten beiden"."""
     words = re.findall(r"[\w'-]+\.?", text)
     for at, word in enumerate(words[:3]):
-        place = _place(word)
-        if place is None or (at > 0 and not _OPENER.fullmatch(words[0])):
+        digits = _DIGIT_ORDINAL.fullmatch(word)
+        key = str(int(digits[1]) - 1) if digits else _listed("ordinals", word.rstrip("."))
+        if not key:
             continue
-        rest = words[at + 1 :]
+        place, rest = int(key), words[at + 1 :]
         if rest[:2] == ["to", "last"]:
             place, rest = -(place + 1), rest[2:]
         count = max(number_word(each) or 1 for each in ("one", *rest[:1], *words[:at][-1:]))
@@ -169,36 +164,23 @@ def _ordinal(text: str) -> ReferenceQuery | None:
     return None
 
 
-def _place(word: str) -> int | None:
-    """Return the place in a list that an ordinal stands for: 3rd, zweiten, last."""
-    digits = _DIGIT_ORDINAL.fullmatch(word)
-    if digits:
-        return int(digits[1]) - 1
-    known = keys_by_word("ordinals")
-    root = re.sub(r"(?:er)?e[nrsm]?$", "", word.rstrip("."))
-    keys = known.get(word.rstrip(".")) or (root != word and known.get(root))
-    return int(keys[0]) if keys else None
+def _listed(table: str, word: str) -> str:
+    """Return the key of a word in a table, with a German ending or without; empty if it has none."""
+    known = keys_by_word(table)
+    root = re.sub(r"(?:er)?e[nrsm]?$", "", word)
+    return (known.get(word) or known.get(root) or ("",))[0]
 
 
 def _noun(phrase: str, *, german: bool) -> ReferenceQuery | None:
-    """Parse a noun with a determiner, or a name; it ends before a preposition."""
-    words = [word.text for word in words_in(phrase)]
-    first = words[0].lower() if words else ""
-    is_english = first in word_list("determiners")
-    has_determiner = is_english or first in word_list("german_determiners")
-    core = words[1:] if has_determiner else words
-    stems = tuple(content_words(" ".join(core))) or tuple(map(stem, core))
+    """Parse a noun with a determiner, or a name, as it would be read in a text."""
+    first = phrase.partition(" ")[0].lower()
+    mentions = read_mentions(phrase, german=german).mentions
+    stems = [word for each in mentions for word in each.words] or content_words(phrase)
     if not stems:
         return None
-    ends = (x.lower() in word_list("prepositions") for x in core[1:])
-    end = next((at for at, is_end in enumerate(ends, 1) if is_end), len(core))
-    noun = core[end - 1] if has_determiner else core[-1]
+    head, number = (mentions[0].head, mentions[0].number) if mentions else (stems[-1], "")
+    has_determiner = first in word_list("determiners") | word_list("german_determiners")
     kind = "definite" if has_determiner else "name"
     kind = "demonstrative" if _DEMONSTRATIVE.fullmatch(first) else kind
-    is_de = not is_english and (has_determiner or german)
-    return ReferenceQuery(
-        kind,
-        number_of_noun(first if has_determiner else "", noun, is_de=is_de),
-        head=stem(noun),
-        words=stems if kind == "name" else tuple(word for word in stems if word != stem(noun)),
-    )
+    words = tuple(word for word in stems if kind == "name" or word != head)
+    return ReferenceQuery(kind, number, head=head, words=words)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any, TypeAlias
 
-from otolith.conversation.discourse.candidates import ScoredEntities, Situation, candidates_for
+from otolith.conversation.discourse.candidates import Situation, candidates_for
 from otolith.conversation.discourse.entities import (
     Entity,
     Mention,
@@ -74,21 +74,19 @@ class Tracker:
     def __init__(self) -> None:
         self.register = Register()
         self.segmenter = Segmenter()
-        self.clock: list[int] = []
-        """For each message, how many came before it; results of tools are not counted."""
+        self.clock = [0]
+        """For each message, and the next one, how many came before it, results of tools aside."""
         self.is_german = False
-        self._spoken = 0
         self._tools: dict[str, str] = {}
 
     def __repr__(self) -> str:
         entities = len(self.register.entities)
-        return f"<Tracker of {len(self.clock)} messages, {entities} entities>"
+        return f"<Tracker of {len(self.clock) - 1} messages, {entities} entities>"
 
     def add(self, message: Message) -> None:
         """Read the next message."""
-        at, base = len(self.clock), 0
-        self.clock.append(self._spoken)
-        self._spoken += message.role in (Role.USER, Role.ASSISTANT)
+        at, base = len(self.clock) - 1, 0
+        self.clock.append(self.clock[-1] + (message.role in (Role.USER, Role.ASSISTANT)))
         self.segmenter.add(message)
         self._tools |= {call.id: call.name for call in message.calls}
         for text, source, call_id in texts_of(message) if message.role is not Role.SYSTEM else ():
@@ -104,9 +102,8 @@ class Tracker:
 
         `clause` is where the clause of the phrase begins, if it stands in a message.
         """
-        clock = self.clock if moment[0] < len(self.clock) else [*self.clock, self._spoken]
         topic = self.segmenter.spans_at(moment[0])
-        return Situation(self.register, moment, clock, clause, topic)
+        return Situation(self.register, moment, self.clock, clause, topic)
 
     def _add_text(self, read: TextMentions, text: str, at: int, source: str, base: int) -> None:
         """Register what a text mentions and follow what it refers to, in its order.
@@ -127,9 +124,11 @@ class Tracker:
         for start, is_mention, event in sorted(events, key=lambda each: each[:2]):
             if is_mention:
                 entities[event] = self._mention(mentions[event])
-            else:
-                clause = base + _clause_start(event)
-                self._follow(Mention(at, start, event.group(), source, "reference"), clause)
+                continue
+            asked = parse_reference(event.group(), german=self.is_german)
+            if asked is not None and asked.kind not in ("definite", "demonstrative", "name"):
+                reference = Mention(at, start, event.group(), source, "reference")
+                self._follow(reference, asked, base + _clause_start(event))
         for row in read.rows:
             items, members = tuple(mentions[x] for x in row), tuple(entities[x] for x in row)
             self.register.add_list(MentionedList(items, members=members, is_row=True))
@@ -140,32 +139,26 @@ class Tracker:
 
     def _mention(self, mention: Mention) -> TrackedEntity:
         """Register a mention; "the hotel" may be one that was picked from a list."""
+        entity = None
         if mention.form == "noun" and mention.is_definite:
             words = mention.words[:-1]
             asked = ReferenceQuery("definite", mention.number, head=mention.head, words=words)
-            entity = _clear_answer(candidates_for(asked, self.situation(mention.moment)))
-            if entity is not None:
-                form = "reference" if entity.list_nouns else "noun"
-                self.register.touch(entity, replace(mention, form=form))
-                return entity
-        return self.register.place(mention)
+            entity = self._follow(mention, asked)
+        return entity or self.register.place(mention)
 
-    def _follow(self, reference: Mention, clause: int) -> None:
-        """Register a reference as a mention of what it means, if that is clear."""
-        asked = parse_reference(reference.text, german=self.is_german)
-        if asked is not None and asked.kind not in ("definite", "demonstrative", "name"):
-            now = self.situation(reference.moment, clause)
-            entity = _clear_answer(candidates_for(asked, now))
-            if entity is not None:
-                self.register.touch(entity, reference)
-
-
-def _clear_answer(found: Sequence[ScoredEntities]) -> TrackedEntity | None:
-    """Return the best candidate, if it is one entity and clearly the best."""
-    if not found or found[0].score < _SURE or len(found[0].entities) != 1:
-        return None
-    is_clear = len(found) == 1 or found[0].score >= _AHEAD * found[1].score
-    return found[0].entities[0] if is_clear else None
+    def _follow(
+        self, mention: Mention, asked: ReferenceQuery, clause: int | None = None
+    ) -> TrackedEntity | None:
+        """Register a mention of what it refers to and return that, if it is clear."""
+        found = candidates_for(asked, self.situation(mention.moment, clause))
+        if not found or found[0].score < _SURE or len(found[0].entities) != 1:
+            return None
+        if len(found) > 1 and found[0].score < _AHEAD * found[1].score:
+            return None
+        (entity,) = found[0].entities
+        is_picked = bool(entity.list_nouns)
+        self.register.touch(entity, replace(mention, form="reference") if is_picked else mention)
+        return entity
 
 
 def _clause_start(found: re.Match[str]) -> int:
@@ -277,13 +270,12 @@ def resolve(
 def _find_phrase(
     messages: Sequence[Message], phrase: str, at: int, start: int | None
 ) -> re.Match[str] | None:
-    """Return where a phrase stands in a message, with its article; None if it does not."""
+    """Return where a phrase stands in a message; None if it does not."""
     words = re.findall(r"\w+", phrase)
     if at >= len(messages) or not words:
         return None
-    article = r"(?:\b(?:the|this|that|my|der|die|das|den|dem|zum|zur|im|vom)\s+)?"
     inner = r"\W+".join(map(re.escape, words))
-    places = re.finditer(rf"{article}\b{inner}\b", text_of(messages[at]), re.IGNORECASE)
+    places = re.finditer(rf"\b{inner}\b", text_of(messages[at]), re.IGNORECASE)
     return next((found for found in places if start is None or found.end() > start), None)
 
 
