@@ -163,7 +163,7 @@ def test_a_judge_that_names_no_topic_is_an_error():
 # ---------------------------------------------------------------- laws
 
 SAID = """flight seat soup onion by the way back to it they yes dog vet error test python . , ? Zug
-Suppe übrigens"""
+Suppe übrigens sales_byCity"""
 words = st.sampled_from(SAID.split())
 messages = st.lists(
     st.builds(

@@ -1,22 +1,17 @@
 """Candidates: what a phrase may mean, each with a score and reasons.
 
-Rules:
-
 1. A *pronoun* means something recent that agrees with it in number, gender and type. What was named
-   or picked counts more than a noun, a noun more than an item of a list that was only shown; the
-   user's words more than the assistant's; what a sentence begins with more than what it mentions in
-   passing.
+   or picked counts more than a noun, a noun more than an item that was only shown; the user's words
+   more than the assistant's; what a sentence begins with more than what it mentions in passing.
 2. A *noun* means what is called so: by that noun, by a word of its name, or by the noun of the list
-   it was picked from. If nothing is, it may mean what was named lately, with a low score. Distance
-   matters less than for a pronoun.
+   it was picked from. If nothing is, it may mean what was named lately, with a low score.
 3. A *place or comparison* picks from the latest list; older lists, and rows in a sentence, count
    less.
 4. Distance is counted in messages; what belongs to another topic is further away.
 
 Every score is a product of factors from 0 to a little over 1, so that a candidate that fails one
-rule badly cannot win by the others. The factors were chosen with the dialogues of
-`tests/unit/conversation/development.py`; a factor whose absence changed no answer there was left
-out. How good the answers are is measured in `docs/explanation/topics-and-references.md`.
+rule badly cannot win by the others. How good the answers are is measured in
+`docs/explanation/topics-and-references.md`; a rule that earns nothing there was left out.
 """
 
 from __future__ import annotations
@@ -85,13 +80,11 @@ class Situation:
 def candidates_for(asked: ReferenceQuery, now: Situation) -> list[ScoredEntities]:
     """Return what a phrase may mean, the best first."""
     if asked.kind == "pronoun":
-        found = list(_by_pronoun(asked, now))
+        found = [*_by_pronoun(asked, now), *_groups(asked, now)]
     elif asked.kind in ("definite", "demonstrative", "name"):
-        found = list(_by_noun(asked, now))
+        found = [*_by_noun(asked, now), *_groups(asked, now)]
     else:
-        return sorted(_from_lists(asked, now), key=lambda each: -each.score)
-    if asked.number != "singular" and asked.kind != "name":
-        found += _groups(asked, now)
+        found = list(_from_lists(asked, now))
     return sorted(found, key=lambda each: -each.score)
 
 
@@ -102,13 +95,13 @@ def _by_pronoun(asked: ReferenceQuery, now: Situation) -> Iterator[ScoredEntitie
     """Yield what agrees with a pronoun, scored by its last mentions and their distance."""
     for entity in now.register.recent(now.moment, _MAX_RECENT):
         fit, why = _agreement(asked, entity)
-        mentions = entity.before(now.moment)
-        if fit and mentions:
+        if fit:
+            mentions = entity.before(now.moment)
             last = [each for each in mentions[-8:] if each.message == mentions[-1].message]
             distance = now.distance(last[-1].message)
             score = fit * _salience(last, now) * _NEAR**distance
-            if now.topic and mentions[0].message == now.topic[0][0] != now.moment[0]:
-                score *= _THEME if mentions[0].is_first else 1.0
+            is_theme = now.topic and mentions[0].message == now.topic[0][0] != now.moment[0]
+            score *= _THEME if is_theme and mentions[0].is_first else 1.0
             how = f"mentioned {distance} messages ago as {last[-1].text!r}"
             yield ScoredEntities((entity,), min(score, 1.0), (why, how))
 
@@ -154,7 +147,7 @@ def _may_be_person(entity: TrackedEntity) -> bool:
 
 def _groups(asked: ReferenceQuery, now: Situation) -> Iterator[ScoredEntities]:
     """Yield the lists and rows that "them" or "those hotels" may mean."""
-    for shown in _lists(now):
+    for shown in _lists(now) if asked.number != "singular" and asked.kind != "name" else ():
         distance = now.distance(shown.moment[0])
         is_named = all(each.form in ("name", "item") for each in shown.items)
         score = (0.9 if is_named else 0.5) * _NEAR**distance
@@ -175,44 +168,33 @@ def _by_noun(asked: ReferenceQuery, now: Situation) -> Iterator[ScoredEntities]:
         listed += now.register.by_word(word)
     for entity in {each.id: each for each in [*listed, *now.variables]}.values():
         mentions = entity.before(now.moment)
-        if not mentions and entity not in now.variables:
-            continue
-        fit, why = (_name_fit if asked.kind == "name" else _noun_fit)(asked, entity, mentions)
-        distance = now.distance(mentions[-1].message) if mentions else 0
-        often = _FAR**distance * (1 + 0.02 * min(len(mentions), 5))
-        score = fit * (_NEAR**distance if asked.kind == "demonstrative" else often)
-        if fit:
+        forms = {each.form for each in mentions}
+        fit, why = _noun_fit(asked, entity, forms)
+        if fit and (mentions or entity in now.variables):
+            distance = now.distance(mentions[-1].message) if mentions else 0
+            often = _FAR**distance * (1 + 0.02 * min(len(mentions), 5))
+            score = fit * (_NEAR**distance if asked.kind == "demonstrative" else often)
             reasons = (why, f"{distance} messages ago")
             yield ScoredEntities((entity,), min(score / 1.1, 1.0), reasons)
 
 
-def _name_fit(
-    asked: ReferenceQuery, entity: TrackedEntity, mentions: Sequence[Mention]
-) -> tuple[float, str]:
-    """Return how well a name fits what an entity is called."""
+def _noun_fit(asked: ReferenceQuery, entity: TrackedEntity, forms: set[str]) -> tuple[float, str]:
+    """Return how well a name, or a noun with its adjectives and its number, names an entity."""
     shared = sorted(set(asked.words) & entity.words)
-    fit = len(shared) / len(set(asked.words))
-    return (fit if fit > 0.5 else 0.0), f"its name has {', '.join(shared)}"
-
-
-def _noun_fit(
-    asked: ReferenceQuery, entity: TrackedEntity, mentions: Sequence[Mention]
-) -> tuple[float, str]:
-    """Return how well a noun, with its adjectives and its number, names an entity."""
-    fit, why = _head_fit(asked.head, entity, mentions)
+    share = len(shared) / (len(set(asked.words)) or 1)
+    if asked.kind == "name":
+        return (share if share > 0.5 else 0.0), f"its name has {', '.join(shared)}"
+    fit, why = _head_fit(asked.head, entity, forms)
     if asked.number and entity.number and asked.number != entity.number:
         fit, why = 0.4 * fit, f"{why}, in another number"
     if asked.words and fit != _NOT_CALLED_SO:
-        hits = sum(word in entity.words for word in asked.words)
-        fit *= 0.4 + 0.7 * hits / len(asked.words)
+        fit *= 0.4 + 0.7 * share
     return fit, why
 
 
-def _head_fit(
-    head: str, entity: TrackedEntity, mentions: Sequence[Mention]
-) -> tuple[float, str]:
+def _head_fit(head: str, entity: TrackedEntity, forms: set[str]) -> tuple[float, str]:
     """Return how well a noun alone names an entity, from its own noun to its type."""
-    label, forms = entity.first.text, {each.form for each in mentions}
+    label, types = entity.first.text, keys_by_word("type_nouns", stems=True).get(head)
     if head in entity.heads:
         return 1.0, f"called {label!r}"
     if head in entity.words:
@@ -221,7 +203,6 @@ def _head_fit(
         return 0.85, f"{label!r} ends like that"
     if head in entity.list_nouns:
         return (0.97 if "reference" in forms else 0.6), "in a list of them"
-    types = keys_by_word("type_nouns", stems=True).get(head)
     if types:  # "the price", "that day"
         return 0.7 * (entity.type in types[0].split()), f"a {entity.type}"
     is_named = bool(forms & {"name", "reference"}) and "noun" not in forms

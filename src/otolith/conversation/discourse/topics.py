@@ -179,29 +179,29 @@ class _Vocabulary:
 
 
 class _Rarity:
-    """How rare words are in a conversation, and how they are written."""
+    """How rare words are in a conversation, and how they are spelled."""
 
     def __init__(self) -> None:
         self.turns = 0
         self.counts: Counter[str] = Counter()
         """In how many settled turns each word is."""
-        self.spellings: dict[str, Counter[str]] = {}
+        self.spellings: dict[str, str] = {}
+        """How each word was first written."""
 
     def weight(self, word: str) -> float:
         """Return how much a word says: more if it is rare in the conversation, or long."""
         rare = math.log(1 + (self.turns + 2) / (self.counts[word] + 1))
         return rare * (0.4 if word.isdigit() else 0.6 + 0.1 * min(len(word), 8))
 
-    def spelling(self, word: str) -> str:
-        """Return how a word is mostly written."""
-        seen = self.spellings.get(word)
-        return max(seen.items(), key=lambda each: (each[1], each[0]))[0] if seen else word
+    def spelled(self, words: Sequence[str]) -> tuple[str, ...]:
+        """Return how words are written; a part of an identifier as its stem."""
+        return tuple(self.spellings.get(word, word) for word in words)
 
     def keywords(self, words: dict[str, float]) -> tuple[str, ...]:
         """Return the words that say most about a topic."""
         listed = [word for word in words if not word.isdigit() and len(word) > 2]
         listed.sort(key=lambda word: (-words[word] * self.weight(word), word))
-        return tuple(map(self.spelling, listed[:_KEYWORDS]))
+        return self.spelled(listed[:_KEYWORDS])
 
     def shared(self, turn: _Vocabulary, topic: _Vocabulary) -> tuple[float, list[str]]:
         """Return which part of a turn's words a topic has, from 0 to 1, and these words."""
@@ -266,7 +266,7 @@ def _evidence(turn: _Turn, topic: _GrowingTopic, rarity: _Rarity) -> Iterator[tu
     known = topic.vocabulary.words.keys()
     new = next((words for words in turn.new_nouns if words and not known & words), None)
     if new is not None:
-        yield _NEW_THING, f"introduces something new: {' '.join(map(rarity.spelling, new))}"
+        yield _NEW_THING, f"introduces something new: {' '.join(rarity.spelled(new))}"
     yield _MISSING_WORD * max(0, _FEW_WORDS - len(turn.asked.words)), ""
     for name, weight in _CUE_WEIGHTS.items():
         if name in turn.cues:
@@ -322,7 +322,7 @@ class Segmenter:
         if message.role is not Role.SYSTEM:
             text = text_of(message)[:_MAX_TEXT]
             for word in words_in(text):
-                self._rarity.spellings.setdefault(stem(word.text), Counter())[word.text] += 1
+                self._rarity.spellings.setdefault(stem(word.text), word.text)
             turn.read(text, is_user=is_user)
         if message.role is Role.ASSISTANT and message.text.strip():
             self._after = _evidence_of_reply(message.text)
@@ -408,7 +408,7 @@ class Segmenter:
         earlier = [at for at in range(first, len(self._topics)) if at != self._current]
         fits = [(*self._fit(turn, at), at) for at in earlier]
         best, common, there = max(fits, key=lambda each: each[::2], default=(0.0, [], -1))
-        how = f"shares {', '.join(map(self._rarity.spelling, common[:3]))}" if common else "alike"
+        how = f"shares {', '.join(self._rarity.spelled(common[:3]))}" if common else "alike"
         for cue, least in (("back", max(_BACK, 0.8 * here)), ("again", max(_AGAIN, here))):
             if cue in turn.cues and best > least:
                 return Proposal(there, best, f"{turn.cues[cue]!r}, {how}")
