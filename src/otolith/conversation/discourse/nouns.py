@@ -22,8 +22,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from otolith.conversation.discourse.entities import Mention, MentionedList
-from otolith.conversation.discourse.lists import json_of, lists_in, tool_lists
-from otolith.conversation.discourse.measures import values_in
+from otolith.conversation.discourse.lists import json_of, lists_in, tool_lists, values_in
 from otolith.conversation.discourse.word_lists import number_word, type_of, word_list
 from otolith.text.words import GERMAN_STOP_WORDS, STOP_WORDS, is_german, stem, words_in
 

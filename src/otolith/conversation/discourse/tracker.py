@@ -114,23 +114,18 @@ class Tracker:
         def here(mention: Mention) -> Mention:
             return replace(mention, message=at, source=source, start=base + mention.start)
 
-        mentions = [here(each) for each in read.mentions]
-        entities: dict[int, TrackedEntity] = {}
-        references = pattern("references").finditer(text)
-        events: list[tuple[int, int, Any]] = [
-            *((each.start, 1, number) for number, each in enumerate(mentions)),
-            *((base + found.start(), 0, found) for found in references),
-        ]
-        for start, is_mention, event in sorted(events, key=lambda each: each[:2]):
-            if is_mention:
-                entities[event] = self._mention(mentions[event])
-                continue
-            asked = parse_reference(event.group(), german=self.is_german)
-            if asked is not None and asked.kind not in ("definite", "demonstrative", "name"):
-                reference = Mention(at, start, event.group(), source, "reference")
-                self._follow(reference, asked, base + _clause_start(event))
+        events: list[tuple[Mention, int | None]] = [(here(each), None) for each in read.mentions]
+        for found in pattern("references").finditer(text):
+            mention = Mention(at, base + found.start(), found.group(), source, "reference")
+            events.append((mention, base + _clause_start(found)))
+        known: list[tuple[Mention, TrackedEntity]] = []
+        for mention, clause in sorted(events, key=lambda each: (each[0].start, each[1] is None)):
+            if clause is None:
+                known.append((mention, self._mention(mention)))
+            else:
+                self._refer(mention, clause)
         for row in read.rows:
-            items, members = tuple(mentions[x] for x in row), tuple(entities[x] for x in row)
+            items, members = zip(*(known[at] for at in row), strict=True)
             self.register.add_list(MentionedList(items, members=members, is_row=True))
         for shown in read.lists:
             items = tuple(map(here, shown.items))
@@ -145,6 +140,12 @@ class Tracker:
             asked = ReferenceQuery("definite", mention.number, head=mention.head, words=words)
             entity = self._follow(mention, asked)
         return entity or self.register.place(mention)
+
+    def _refer(self, mention: Mention, clause: int) -> None:
+        """Follow a pronoun, or a phrase that picks from a list; its clause begins at `clause`."""
+        asked = parse_reference(mention.text, german=self.is_german)
+        if asked is not None and asked.kind not in ("definite", "demonstrative", "name"):
+            self._follow(mention, asked, clause)
 
     def _follow(
         self, mention: Mention, asked: ReferenceQuery, clause: int | None = None
