@@ -52,6 +52,8 @@ class Mention:
     """Numbers that a list shows with it: price, minutes, rating ..."""
     line: str = ""
     """The whole text of an item of a list."""
+    end: int = 0
+    """Where it ends in its own text."""
     aliases: tuple[str, ...] = ()
     """Stems of words by which it is called as well: of "my sister Julia", sister."""
 

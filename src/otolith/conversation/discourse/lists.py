@@ -256,8 +256,8 @@ def _value_patterns() -> dict[str, re.Pattern[str]]:
     return {type: re.compile(regex, re.IGNORECASE) for type, regex in patterns.items()}
 
 
-def values_in(text: str) -> Iterator[tuple[int, int, Mention]]:
-    """Yield the values of a text with where they begin and end; none overlaps another.
+def values_in(text: str) -> Iterator[Mention]:
+    """Yield the values of a text; none overlaps another.
 
     Files and titles are names. They may be called by their last word: "the report" for report.csv.
     """
@@ -270,8 +270,9 @@ def values_in(text: str) -> Iterator[tuple[int, int, Mention]]:
             taken.append((start, end))
             value, is_name = found.group().strip(), type in ("title", "file")
             last_words = content_words(re.sub(r"^.*[/\\]|\.\w+$", "", value))[-1:]
-            yield start, end, Mention(
+            yield Mention(
                 start=start,
+                end=end,
                 text=value[1:-1].strip(" .,") if type == "title" else value,
                 type="thing" if type == "title" else type,
                 form="name" if is_name else "value",

@@ -77,10 +77,6 @@ class _Token(NamedTuple):
     is_number: bool
 
 
-_Placed = tuple[int, int, Mention]
-"""Where a mention begins and ends, with its determiner."""
-
-
 @lru_cache(maxsize=4096)
 def read_mentions(text: str, *, german: bool, tool: str | None = None) -> TextMentions:
     """Return what a text mentions; `tool` is the name of the tool that returned it.
@@ -96,15 +92,14 @@ def read_mentions(text: str, *, german: bool, tool: str | None = None) -> TextMe
     if not lists:
         lists = tuple(lists_in(text))
         taken = [(each.start, each.end) for each in lists]
-    values = [x for x in values_in(text) if not any(one <= x[0] < end for one, end in taken)]
-    taken += [(start, end) for start, end, _ in values]
+    values = [x for x in values_in(text) if not any(one <= x.start < end for one, end in taken)]
+    taken += [(each.start, each.end) for each in values]
     language = is_german(text)
     is_de = german if language is None else language
-    sentences = _sentences(text, taken)
-    nouns = (each for tokens in sentences for each in _phrases(tokens, text, is_de=is_de))
-    found = _with_appositions(text, sorted([*values, *nouns], key=lambda each: each[:2]))
-    rows = tuple(_rows(text, found))
-    return TextMentions(tuple(each for _, _, each in found), lists, rows, is_de)
+    for tokens in _sentences(text, taken):
+        values += _phrases(tokens, text, is_de=is_de)
+    found = _with_appositions(text, sorted(values, key=lambda each: each.start))
+    return TextMentions(tuple(found), lists, tuple(_rows(text, found)), is_de)
 
 
 def noun_type(head: str) -> tuple[str, str]:
@@ -142,7 +137,7 @@ def _sentences(text: str, taken: Sequence[tuple[int, int]]) -> Iterator[list[_To
         yield tokens
 
 
-def _phrases(tokens: Sequence[_Token], text: str, *, is_de: bool) -> Iterator[_Placed]:
+def _phrases(tokens: Sequence[_Token], text: str, *, is_de: bool) -> Iterator[Mention]:
     """Yield the noun phrases of a sentence; adjectives at the end of one belong to none."""
     kind_of = _german_kind if is_de else _english_kind
     determiners = word_list("german_determiners" if is_de else "determiners")
@@ -162,8 +157,7 @@ def _phrases(tokens: Sequence[_Token], text: str, *, is_de: bool) -> Iterator[_P
             before = tokens[at - 1].lower if at else ""
             phrase, determiner = tokens[begin:last], lower if has_determiner else ""
             mention = _mention(phrase, determiner, before, text, is_de=is_de)
-            start = tokens[at].start
-            yield start, tokens[last - 1].end, replace(mention, start=start, is_first=is_first)
+            yield replace(mention, start=tokens[at].start, is_first=is_first)
             is_first = False
         at = max(last, at + 1)
 
@@ -192,6 +186,7 @@ def _mention(
     is_part = determiner in ("its", "their", "his", "her", "what", "which")
     is_indefinite = determiner in word_list("indefinite") or number_word(determiner)
     return Mention(
+        end=last.end,
         text=re.sub(r"['\u2019]s$", "", text[nouns[0].start : last.end]),
         form="name" if is_name and not is_doubtful else "noun" if determiner else "bare",
         is_aside=before in word_list("prepositions") - _TOPICAL or (is_part and not is_name),
@@ -254,37 +249,34 @@ def _german_kind(tokens: Sequence[_Token], at: int, before: str) -> str:
 # Phrases that belong together
 
 
-def _with_appositions(text: str, found: Sequence[_Placed]) -> list[_Placed]:
+def _with_appositions(text: str, found: Sequence[Mention]) -> list[Mention]:
     """Make one of a noun and the name right after it: "my sister Julia", "the file a.csv"."""
-    joined: list[_Placed] = []
-    for start, end, name in found:
-        begin, stop, noun = joined[-1] if joined else (0, 0, Mention(form=""))
-        gap = _APPOSITION_GAP.fullmatch(text, stop, start)
-        is_one = noun.form == "noun" and noun.number != "plural" and name.form == "name"
-        if not is_one or gap is None or not (noun.is_definite or len(gap.group()) > 3):
-            joined.append((start, end, name))
+    joined: list[Mention] = []
+    for name in found:
+        noun = joined[-1] if joined else Mention(form="")
+        gap = _APPOSITION_GAP.fullmatch(text, noun.end, name.start)
+        if gap is None or (noun.form, name.form) != ("noun", "name"):
+            joined.append(name)
             continue
-        one = replace(
+        joined[-1] = replace(
             name,
             type=noun.type if noun.type in ("person", "file") else name.type,
             start=noun.start,
-            head=noun.head,
             gender=name.gender or noun.gender,
             aliases=noun.words,
             is_first=noun.is_first,
         )
-        joined[-1] = begin, end, one
     return joined
 
 
-def _rows(text: str, found: Sequence[_Placed]) -> Iterator[tuple[int, ...]]:
+def _rows(text: str, found: Sequence[Mention]) -> Iterator[tuple[int, ...]]:
     """Yield what is named one after the other; two with only a comma between are not a row."""
     row = [0]
     for at in range(1, len(found) + 1):
-        if at < len(found) and _ROW_GAP.fullmatch(text, found[at - 1][1], found[at][0]):
+        if at < len(found) and _ROW_GAP.fullmatch(text, found[at - 1].end, found[at].start):
             row.append(at)
             continue
-        gap = text[found[row[0]][1] : found[at - 1][0]]
+        gap = text[found[row[0]].end : found[at - 1].start]
         if len(row) > 2 or (len(row) == 2 and gap.strip() not in (",", ";")):
             yield tuple(row)
         row = [at]

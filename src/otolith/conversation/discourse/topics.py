@@ -40,9 +40,9 @@ _FIRST_TURN = -1.0
 _CUE_WEIGHTS = {"new": 6.0, "requests": 1.2, "greets": 1.0, "refers": -1.0, "close": -1.0}
 _ASKS, _ENDS = (-1.6, ""), (0.8, "the matter before was ended")
 """What the answer before did: it asked something back, or it ended a matter."""
-_BACK, _AGAIN, _RETURN, _MARGIN, _PULL = 0.2, 0.3, 0.4, 0.1, 3.0
-"""The fit with an earlier topic that a return needs: with "back to", with "anyway", without a cue;
-the margin over the current topic, and how much the rest of it counts."""
+_BACK, _RETURN, _MARGIN, _NEARLY = 0.2, 0.4, 0.1, -1.0
+"""The fit with an earlier topic that a return needs: with "back to" or "anyway", or without a cue;
+then also the margin over the current topic, and the least evidence for a change."""
 _REPLY = 0.4
 """How much a word of an answer counts."""
 _FIELD_DECAY = 0.8
@@ -51,7 +51,7 @@ _MAX_TOPICS, _MAX_TEXT, _KEYWORDS, _LABEL_WORDS = 20, 4_000, 6, 3
 """How many topics a turn may return to, the latest; how much of a message is read; for a topic."""
 _OPENING, _ENDING = 90, 140
 """Most cues stand in the first letters of a turn; an offer of more, in the last of an answer."""
-_CUES = ("new", "back", "again", "close", "refers", "greets", "requests")
+_CUES = ("new", "back", "close", "refers", "greets", "requests")
 _NEW_NOUN = re.compile(
     r"\b(?:a|an(?= [aeiouh])|any|some|my|meine?[nrm]?|eine?[nrm]?)\s+"
     r"((?:[^\W\d_-]+[ -]){0,2}[^\W\d_]+)",
@@ -409,14 +409,13 @@ class Segmenter:
         fits = [(*self._fit(turn, at), at) for at in earlier]
         best, common, there = max(fits, key=lambda each: each[::2], default=(0.0, [], -1))
         how = f"shares {', '.join(self._rarity.spelled(common[:3]))}" if common else "alike"
-        for cue, least in (("back", max(_BACK, 0.8 * here)), ("again", max(_AGAIN, here))):
-            if cue in turn.cues and best > least:
-                return Proposal(there, best, f"{turn.cues[cue]!r}, {how}")
-        pull = max(0.0, best - here - _MARGIN)
-        if pull and best >= _RETURN and score + _PULL * pull >= 0:
+        if "back" in turn.cues and best > max(_BACK, here):
+            return Proposal(there, best, f"{turn.cues['back']!r}, {how}")
+        if best >= max(_RETURN, here + _MARGIN) and score >= _NEARLY:
             return Proposal(there, best, f"returns without a cue: {how}")
-        is_change = score >= 0
-        return Proposal(None, score, why) if is_change else Proposal(self._current, -score, "stays")
+        if score >= 0:
+            return Proposal(None, score, why)
+        return Proposal(self._current, -score, "stays")
 
     def _fit(self, turn: _Turn, at: int) -> tuple[float, list[str]]:
         """Return how much a turn has in common with a topic, and the words."""
