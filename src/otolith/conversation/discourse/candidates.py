@@ -126,7 +126,8 @@ def _agreement(asked: ReferenceQuery, entity: TrackedEntity) -> tuple[float, str
         return 0.45 * may_be_several, "may be more than one"
     if entity.number == "plural":
         return float(asked.number == "plural" or "plural" in asked.genders), "plural"
-    if asked.types == ("person",) and _may_be_person(entity):
+    is_name = entity.first.form == "name" and entity.type in ("thing", "item")
+    if asked.types == ("person",) and is_name:
         return 0.45, "a name, perhaps of a person"
     if asked.types and entity.type not in asked.types:
         return 0.0, ""
@@ -136,13 +137,6 @@ def _agreement(asked: ReferenceQuery, entity: TrackedEntity) -> tuple[float, str
     if asked.types:
         return 1.0, f"a {asked.types[0]}"
     return float(entity.type != "person"), "singular, no person"
-
-
-def _may_be_person(entity: TrackedEntity) -> bool:
-    """Tell whether a name of unknown type may be that of a person."""
-    name = entity.first.text
-    is_plain = name.istitle() and name.replace(" ", "").isalpha()
-    return is_plain and entity.first.form == "name" and entity.type in ("thing", "item")
 
 
 def _groups(asked: ReferenceQuery, now: Situation) -> Iterator[ScoredEntities]:

@@ -106,13 +106,11 @@ def _item(name: str, line: str, start: int, fields: Mapping[str, Any] | None = N
 
 
 def _announced_noun(text: str) -> str:
-    """Return the stem of the first plural noun in the sentence before a list."""
+    """Return the stem of the first plural, or word with a capital, in the sentence before a list."""
     lines = [line for line in text.strip().splitlines() if line.strip()]
     for word in re.findall(r"[^\W\d_]{4,}", lines[-1].split(". ")[-1]) if lines else []:
-        lower = word.lower()
-        is_english = lower.endswith("s") and not lower.endswith(("ss", "us", "is"))
-        is_german = word[0].isupper() and lower.endswith(("en", "er", "e", "s", "n"))
-        if (is_english or is_german) and content_words(word):
+        is_plural = word.endswith("s") and not word.endswith(("ss", "us", "is"))
+        if (is_plural or word[0].isupper()) and content_words(word):
             return stem(word)
     return ""
 

@@ -212,8 +212,8 @@ def _english_kind(tokens: Sequence[_Token], at: int, before: str) -> str:
         return "adjective"
     if lower in word_list("verbs") or lower.endswith(("ing", "ed")):
         return "noun" if is_opened and lower not in STOP_WORDS and lower[-2:] != "ed" else ""
-    is_small = lower in STOP_WORDS or lower in word_list("units") or lower.endswith("ly")
-    return "" if is_small or token.is_number or len(lower) < 2 else "noun"
+    is_small = lower in STOP_WORDS or lower in word_list("units") or len(lower) < 2
+    return "" if is_small or token.is_number else "noun"
 
 
 def _is_name_part(tokens: Sequence[_Token], at: int, *, is_inner: bool) -> bool:
@@ -227,9 +227,8 @@ def _is_name_part(tokens: Sequence[_Token], at: int, *, is_inner: bool) -> bool:
         return False
     if lower in STOP_WORDS or (at == 0 and (lower in word_list("verbs") or lower.endswith("ing"))):
         return False
-    if at > 0 or has_capital or type_of([lower], "names")[0] == "person":
-        return True
-    return not lower.endswith(("ed", "ly", "s", "tion")) and lower not in word_list("adjectives")
+    is_plain = lower.endswith(("ed", "ly", "s", "tion")) or lower in word_list("adjectives")
+    return at > 0 or has_capital or not is_plain
 
 
 def _german_kind(tokens: Sequence[_Token], at: int, before: str) -> str:

@@ -45,8 +45,6 @@ _BACK, _RETURN, _MARGIN, _NEARLY = 0.2, 0.4, 0.1, -1.0
 then also the margin over the current topic, and the least evidence for a change."""
 _REPLY = 0.4
 """How much a word of an answer counts."""
-_FIELD_DECAY = 0.8
-"""What is left of the weight of a field of meaning, with each turn."""
 _MAX_TOPICS, _MAX_TEXT, _KEYWORDS, _LABEL_WORDS = 20, 4_000, 6, 3
 """How many topics a turn may return to, the latest; how much of a message is read; for a topic."""
 _OPENING, _ENDING = 90, 140
@@ -165,11 +163,10 @@ class _Vocabulary:
         )
 
     def add(self, words: Mapping[str, float], fields: Mapping[str, float]) -> None:
-        """Add the words and fields of a text or a turn; the fields of those before fade."""
-        for word, count in words.items():
-            self.words[word] = self.words.get(word, 0.0) + count
-        faded = {name: weight * _FIELD_DECAY for name, weight in self.fields.items()}
-        self.fields = faded | {name: faded.get(name, 0.0) + x for name, x in fields.items()}
+        """Add the words and fields of a text or a turn."""
+        for known, new in ((self.words, words), (self.fields, fields)):
+            for name, count in new.items():
+                known[name] = known.get(name, 0.0) + count
 
     def shared_fields(self, other: _Vocabulary) -> float:
         """Return the cosine of the two vectors of fields of meaning."""

@@ -156,10 +156,8 @@ class Tracker:
             return None
         if len(found) > 1 and found[0].score < _AHEAD * found[1].score:
             return None
-        (entity,) = found[0].entities
-        is_picked = bool(entity.list_nouns)
-        self.register.touch(entity, replace(mention, form="reference") if is_picked else mention)
-        return entity
+        self.register.touch(found[0].entities[0], mention)
+        return found[0].entities[0]
 
 
 def _clause_start(found: re.Match[str]) -> int:
