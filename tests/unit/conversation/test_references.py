@@ -112,6 +112,39 @@ def test_a_table_is_a_list():
     assert best([assistant(table)], "the earliest") == "ICE 612"
 
 
+@pytest.mark.parametrize("delimiter", [", ", " | ", "; ", "\t", "   "])
+def test_lines_of_one_kind_that_a_tool_prints_are_a_list_and_a_header_names_their_fields(delimiter):
+    rows = [
+        ("name", "price"),
+        ("Astoria", "€1,120.50"),
+        ("Bristol", "€1.095,50"),
+        ("Central", "€1300"),
+    ]
+    text = "\n".join(delimiter.join(row) for row in rows)
+    messages = [user("Hotels?"), Message(Role.TOOL, (ToolResult("c", text),))]
+
+    assert best(messages, "the first one") == "Astoria"
+    assert best(messages, "the cheapest one") == "Bristol"
+    assert resolve(messages, "the last one")[0].entity.measures["price"] == 1300
+
+
+def test_prose_between_two_lists_parts_them_and_indented_lines_belong_to_their_item():
+    text = "1. Astoria\n   - quiet\n2. Bristol\n\nOr flats:\n- Loft\n- Attic\n- Cellar"
+
+    assert best([assistant(text)], "the second one") == "Attic"
+    assert best([assistant(text)], "both") == "Astoria, Bristol"
+
+
+@pytest.mark.parametrize("filler", [" ", "|", "-", "| ", "1.", "a, ", ": "])
+def test_a_long_line_of_anything_is_read_in_time(filler):
+    text = "|-|\n" + filler * 10_000 + "x"
+    start = time.process_time()
+
+    resolve([Message(Role.TOOL, (ToolResult("c", text),))], "the first one")
+
+    assert time.process_time() - start < 5
+
+
 @pytest.mark.parametrize(
     ("phrase", "expected"),
     [("he", "Tom"), ("her", "Lisa"), ("they", "Tom, Lisa"), ("both", "Tom, Lisa")],

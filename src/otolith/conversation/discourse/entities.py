@@ -115,14 +115,6 @@ class TrackedEntity:
     shown: Mention | None = None
     """The last mention as an item of a list."""
 
-    def learn(self, mention: Mention) -> None:
-        """Take over what a mention says about the entity."""
-        self.words.update(mention.words, mention.aliases)
-        self.type = mention.type if self.type == "item" else self.type
-        self.number = self.number or mention.number
-        self.gender = self.gender or mention.gender
-        self.shown = mention if mention.line else self.shown
-
     def before(self, moment: Moment) -> list[Mention]:
         """Return the mentions before a moment."""
         if self.mentions and self.mentions[-1].moment < moment:
@@ -190,8 +182,12 @@ class Register:
         self._by_key.setdefault(key, entity)
         for word in {mention.head, *mention.words} - entity.words - entity.heads:
             self._by_word.setdefault(word, []).append(entity)
-        entity.learn(mention)
+        entity.words.update(mention.words, mention.aliases)
         entity.heads.update({mention.head} - {""})
+        entity.type = mention.type if entity.type == "item" else entity.type
+        entity.number = entity.number or mention.number
+        entity.gender = entity.gender or mention.gender
+        entity.shown = mention if mention.line else entity.shown
         self.touch(entity, mention)
         return entity
 

@@ -31,13 +31,13 @@ _ITEM = re.compile(
     r"^(?P<space>[ \t]*)(?:\(?(?P<mark>\d{1,3}|[A-Za-z])[.):]|[-*•\u2013])[ \t]+(?P<text>\S.*)$",
     re.MULTILINE,
 )
-_TABLE = re.compile(r"\s*\|\s*")
-_RULE = re.compile(r"^[ |:-]+\|[ |:-]+$", re.MULTILINE)
+_TABLE = re.compile(r"\|")
+_RULE = re.compile(r"^(?=.*\|)(?=.*-)[ \t\r|:-]+$", re.MULTILINE)
 _AFTER_COLON = re.compile(r":\s+(?P<list>(?:[^.!?\n]|[.!?](?=[\w\"”“,)]))+)")
 _COMMA = re.compile(r",\s+(?:and |or |und |oder )?|\s+(?:and|or|und|oder)\s+")
 _SEMICOLON = re.compile(r";\s*(?:and |or |und |oder )?")
 _UNBROKEN = re.compile(r"\([^)]*\)|\"[^\"]*\"|„[^“”\"]*[“”\"]|“[^”]*”")
-_COLUMN = re.compile("\\s*[;|\\t]\\s*|,\\s+|\\s+[-\u2013\u2014]\\s+|\\s{2,}")
+_COLUMN = re.compile("[;|\\t]|,\\s|\\s[-\u2013\u2014]\\s|\\s{2,}")
 _MAX_WORDS, _MAX_ITEMS, _MAX_DEPTH = 14, 200, 6
 """Of an item in a sentence, of an array, and of arrays within objects."""
 _NUMBER = r"(?:\d{1,3}(?:[.,]\d{3})+(?!\d)(?:[.,]\d+)?|\d+(?:[.,]\d+)?)"
@@ -106,7 +106,7 @@ def _item(name: str, line: str, start: int, fields: Mapping[str, Any] | None = N
 
 
 def _announced_noun(text: str) -> str:
-    """Return the stem of the first plural, or word with a capital, in the sentence before a list."""
+    """Return the stem of the first plural or capitalized word in the sentence before a list."""
     lines = [line for line in text.strip().splitlines() if line.strip()]
     for word in re.findall(r"[^\W\d_]{4,}", lines[-1].split(". ")[-1]) if lines else []:
         is_plural = word.endswith("s") and not word.endswith(("ss", "us", "is"))
@@ -157,7 +157,8 @@ def _tables(text: str, delimiter: re.Pattern[str]) -> Iterator[MentionedList]:
     for key, group in groupby(re.finditer(r"[^\n]+", text), mark):
         run = [] if key is None else list(group)
         lines = [line for line in run if not _RULE.fullmatch(line[0])]
-        rows = [delimiter.split(line[0].strip(" |")) for line in lines]
+        cells = (delimiter.split(line[0].strip(" |\r")) for line in lines)
+        rows = [[each.strip(" *") for each in row] for row in cells]
         is_header = bool(lines) and (len(lines) < len(run) or not re.search(r"\d", lines[0][0]))
         if len(rows) < 2 + is_header:
             continue
@@ -166,8 +167,7 @@ def _tables(text: str, delimiter: re.Pattern[str]) -> Iterator[MentionedList]:
         items = []
         for row, line in zip(rows[is_header:], lines[is_header:], strict=True):
             fields = dict(zip(names, row, strict=False))
-            label = row[min(named, len(row) - 1)].strip("*")
-            items.append(_item(label, line[0], line.start(), fields))
+            items.append(_item(row[min(named, len(row) - 1)], line[0], line.start(), fields))
         marks = tuple(row[0] if named else "" for row in rows[is_header:])
         start, end = run[0].start(), run[-1].end()
         noun = _announced_noun(text[:start]) or (stem(names[named]) if names else "")
@@ -177,14 +177,12 @@ def _tables(text: str, delimiter: re.Pattern[str]) -> Iterator[MentionedList]:
 def _enumerations(text: str) -> Iterator[MentionedList]:
     """Yield "Two models fit: the Aero 14 at 1099 euros and the Nova X at 949"."""
     for found in _AFTER_COLON.finditer(text):
-        before = re.split(r"[.!?\n]", text[: found.start()])[-1]
-        noun = _announced_noun(before)
-        if noun or pattern("announces").search(before):
-            parts = _enumerated(found["list"])
-            if len(parts) > 1 and all(len(part.split()) <= _MAX_WORDS for part in parts):
-                start = found.start("list")
-                items = tuple(_item(part, part, start + at) for at, part in enumerate(parts))
-                yield MentionedList(items, noun, (), start, found.end())
+        parts = _enumerated(found["list"])
+        if len(parts) > 1 and all(len(part.split()) <= _MAX_WORDS for part in parts):
+            start = found.start("list")
+            items = tuple(_item(part, part, start + at) for at, part in enumerate(parts))
+            noun = _announced_noun(re.split(r"[.!?\n]", text[: found.start()])[-1])
+            yield MentionedList(items, noun, (), start, found.end())
 
 
 def _enumerated(text: str) -> list[str]:
@@ -242,7 +240,7 @@ def _value_patterns() -> dict[str, re.Pattern[str]]:
     )
     patterns = {
         "title": r"[\"“„«](?=\w)[^\"“”„«»\n]{1,70}?[\"”“»]",
-        "file": rf"(?<![\w/@])[\w./~\\-]*[\w-]\.(?:{listed['file_types']})\b(?![\w.]*@)",
+        "file": rf"(?<![\w./~\\@-])[\w./~\\-]*[\w-]\.(?:{listed['file_types']})\b(?![\w.]*@)",
         "thing": r"https?://\S+[\w/]|(?<![\w.+-])[\w.+-]+@[\w-]+\.[\w.]+\w",
         "price": rf"[$€£]\s?{_NUMBER}|{_NUMBER}\s?(?:[$€£]|(?:{currency})\b)",
         "date": r"\b(?:\d{4}-\d{2}-\d{2}|\d{1,2}\.\d{1,2}\.(?:\d{2,4})?|\d{1,2}/\d{1,2}/\d{2,4}"

@@ -43,7 +43,7 @@ class ReferenceQuery:
     number: str = ""
     """singular, plural, or empty if the phrase may be either."""
     genders: tuple[str, ...] = ()
-    """The genders that fit; "plural" and "any" are listed for German pronouns that fit those."""
+    """The genders that fit; "plural" is listed for a German pronoun that fits that as well."""
     types: tuple[str, ...] = ()
     """The types of entities that fit; all of them if it is empty."""
     head: str = ""
@@ -165,7 +165,7 @@ def _ordinal(text: str) -> ReferenceQuery | None:
 
 
 def _listed(table: str, word: str) -> str:
-    """Return the key of a word in a table, with a German ending or without; empty if it has none."""
+    """Return the key of a word in a table, with or without a German ending; empty if none."""
     known = keys_by_word(table)
     root = re.sub(r"(?:er)?e[nrsm]?$", "", word)
     return (known.get(word) or known.get(root) or ("",))[0]

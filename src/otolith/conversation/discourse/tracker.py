@@ -163,7 +163,7 @@ class Tracker:
 def _clause_start(found: re.Match[str]) -> int:
     """Return where the clause of a phrase begins in its text."""
     breaks = [each.end() for each in _CLAUSE.finditer(found.string, 0, found.start())]
-    return breaks[-1] if breaks else 0
+    return max(breaks, default=0)
 
 
 # Functions over a sequence of messages
@@ -316,10 +316,8 @@ def _variables(given: Iterable[str] | Mapping[str, str]) -> list[TrackedEntity]:
     entities = []
     for number, name in enumerate(given):
         kind = given[name] if isinstance(given, Mapping) else ""
-        words = tuple(content_words(name))
+        words = content_words(name)
         heads = {*words[-1:], *content_words(kind), *content_words(kind.lower())}
-        first = Mention(text=name, type="variable", form="variable", words=words, number="singular")
-        entity = TrackedEntity(-2 - number, first, heads=heads)
-        entity.learn(first)
-        entities.append(entity)
+        first = Mention(text=name, type="variable", form="variable", number="singular")
+        entities.append(TrackedEntity(-2 - number, first, {*words}, heads, type="variable"))
     return entities
