@@ -19,13 +19,15 @@ if TYPE_CHECKING:
 def door(room: str, homes: Mapping[str, str]) -> Callable[[str], object]:
     """Return the `__getattr__` of a room; `homes` maps each name to a module of the room.
 
-    `dir(room)` then lists these names, and nothing else.
+    A home that begins with "otolith." is a module of a floor below. `dir(room)` then lists these
+    names, and nothing else.
     """
 
     def find(name: str) -> object:
         if name not in homes:
             raise AttributeError(f"module {room!r} has no attribute {name!r}")
-        module = __import__(f"{room}.{homes[name]}", fromlist=[name])
+        home = homes[name] if homes[name].startswith("otolith.") else f"{room}.{homes[name]}"
+        module = __import__(home, fromlist=[name])
         found: object = getattr(module, name)
         setattr(sys.modules[room], name, found)
         return found

@@ -21,13 +21,14 @@ from weakref import WeakValueDictionary
 
 from blake3 import blake3
 
-from otolith import conversation, core, environment, memory, statecharts, workspace
+from otolith import changes, conversation, core, environment, memory, statecharts, workspace
 from otolith.codecs import Codecs, derive_key
 from otolith.core import (
     ALIASES,
     WORKSPACE,
     Backend,
     BareRepo,
+    Change,
     Commit,
     Expected,
     Path,
@@ -382,6 +383,22 @@ class Versioned(TrackedBranch):
             raise _unstorable(failures, self._held.values())
         super().stash()
 
+    @synchronized
+    def status(self) -> list[Change]:
+        """Return the staged edits; those of messages, notes, variables, ... too."""
+        return self.diff()
+
+    @synchronized
+    def diff(self, old: Target | None = None, new: Target | None = None) -> list[Change]:
+        """Return what changed from one commit to another.
+
+        `new` is the staged state by default, `old` the head. Messages, notes, variables, files, ...
+        come after the values: see `otolith.changes`.
+        """
+        before = self.head if old is None else self.resolve(old)
+        after = None if new is None else self.resolve(new)
+        return [*super().diff(before, after), *changes.room_changes(self, before, after)]
+
     def at(self, target: Target) -> SessionSnapshot:
         """Return the state at a commit, read-only, with its user and application at that time."""
         return SessionSnapshot(self.repo.backend, self.resolve(target))
@@ -446,8 +463,8 @@ class Versioned(TrackedBranch):
         # A thread that uses the state is not waited for, nor may closing fail for a warning.
         if is_watched and not self._is_stashed and self._mutex.acquire(blocking=False):
             try:
-                changes = differences(self.cells, self._committer.head_cell, self._flushed_root())
-                names = list(dict.fromkeys(change.path.removeprefix(".") for change in changes))
+                found = differences(self.cells, self._committer.head_cell, self._flushed_root())
+                names = list(dict.fromkeys(change.path.removeprefix(".") for change in found))
             except Error:
                 names = []
             finally:
@@ -497,6 +514,7 @@ class Versioned(TrackedBranch):
         if self._mutex.acquire(blocking=False):  # a debugger must not wait for another thread
             try:
                 count = len(self._changes_to(self._root()))
+                count += len(changes.room_changes(self, self.head, None))
             except Error:
                 pass  # nor fail because the store is closed
             finally:

@@ -23,7 +23,8 @@ import click
 from otolith import opening
 from otolith import session as session_room
 from otolith.cli.errors import hint_of, report, terminal_error
-from otolith.cli.format.history import changes_text, oneline, plural
+from otolith.cli.format.history import oneline, plural
+from otolith.cli.format.state_difference import StateDifference
 from otolith.cli.format.values import describe, is_data, one_line
 from otolith.cli.line_commands import LineCommands
 from otolith.cli.terminal import table
@@ -265,7 +266,7 @@ class Extension:
         state = self._commit_first().state
         if old is None and state.head is not None and not state.head.parents:
             return (f"+ {name}" for name in state)
-        return changes_text(state.diff(old or "@~1", new or "@"))
+        return StateDifference.of(state.diff(old or "@~1", new or "@")).lines()
 
     def _move(self, move: Callable[[Versioned], Commit]) -> Iterable[str]:
         """Undo, or restore a commit; then replace the variables by those of the state."""

@@ -9,7 +9,7 @@ from otolith.lazy import door
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from otolith.views.changes import ChangeLine, change_report, message_line
+    from otolith.changes import ChangeLine, change_report, message_line
     from otolith.views.render import view
 
 __all__ = [
@@ -20,10 +20,8 @@ __all__ = [
 ]
 
 _HOME = {
-    "ChangeLine": "changes",
-    "change_report": "changes",
+    **dict.fromkeys(["ChangeLine", "change_report", "message_line"], "otolith.changes"),
     "view": "render",
-    "message_line": "changes",
 }
 
 __getattr__ = door(__name__, _HOME)

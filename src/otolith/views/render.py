@@ -17,6 +17,7 @@ from itertools import islice
 from typing import Any, Literal, NamedTuple
 
 from otolith import conversation, memory
+from otolith.changes import message_line
 from otolith.core import (
     CONVERSATION,
     EVENTS,
@@ -37,7 +38,6 @@ from otolith.state.live import Live
 from otolith.text.lines import ELLIPSIS, clip_pieces, counted, printable, size_text
 from otolith.text.tokens import cut, estimate_tokens
 from otolith.types import Hash
-from otolith.views.changes import message_line
 from otolith.views.describe import (
     CellDescriber,
     NamedValue,

@@ -19,7 +19,7 @@ from otolith.lazy import door
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from otolith.workspace.diff import Difference, workspace_diff
+    from otolith.workspace.diff import Difference, table_differences, workspace_diff
     from otolith.workspace.merge_conflicts import WorkspaceConflict, WorkspaceConflicts
     from otolith.workspace.sandbox import sandbox_status
     from otolith.workspace.step import Runner, Step
@@ -37,6 +37,7 @@ __all__ = [
     "WorkspaceConflicts",
     "branch_folder",
     "sandbox_status",
+    "table_differences",
     "variables_in",
     "workspace_diff",
 ]
@@ -51,6 +52,7 @@ _HOME = {
     "WorkspaceConflicts": "merge_conflicts",
     "branch_folder": "work_folder",
     "sandbox_status": "sandbox",
+    "table_differences": "diff",
     "variables_in": "variables",
     "workspace_diff": "diff",
 }

@@ -61,12 +61,15 @@ def workspace_diff(
     if old is None and after.parents:
         old = after.parents[0]
     before = None if old is None else state.resolve(old).cell
-    return list(_differences(state.cells, before, after.cell))
+    sides = (_workspace_cell(state.cells, root) for root in (before, after.cell))
+    return list(table_differences(state.cells, *sides))
 
 
-def _differences(cells: Cells, old: bytes | None, new: bytes | None) -> Iterator[Difference]:
-    """Yield the differences between two states, each given by its root cell."""
-    before, after = (VariableEntries(cells, _workspace_cell(cells, root)) for root in (old, new))
+def table_differences(cells: Cells, old: bytes | None, new: bytes | None) -> Iterator[Difference]:
+    """Yield the differences between two workspaces, each given by its cell."""
+    if cells.same(old, new):
+        return
+    before, after = (VariableEntries(cells, cell) for cell in (old, new))
     for name in sorted({*before.names, *after.names}):
         was, now = before.content(name), after.content(name)
         if was != now:

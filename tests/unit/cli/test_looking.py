@@ -6,7 +6,7 @@ from typing import Any
 
 import otolith
 from otolith import Disk, Versioned
-from otolith.cli.commands.show import StateDifference
+from otolith.cli.format.state_difference import StateDifference
 from otolith.stores import SqliteStore
 from otolith.views import ChangeLine
 from tests.unit.cli.terminal import data, run
@@ -25,6 +25,24 @@ def test_the_places_of_what_an_agent_has_in_mind_are_named(place):
     assert "task" in [each["what"] for each in told]
     named = run("diff", "--name-only", "@~2", "@")
     assert (named.exit_code, named.output) == (0, ".memory\n")
+
+
+def test_staged_messages_are_shown_as_committed_ones_are(place):
+    with Versioned(Disk(place / "a.db"), session="trip") as state:
+        state.commit("begin", allow_empty=True)
+        state.conversation.user("Hello")
+        state.stash()
+
+    status = run("status").output
+    assert (
+        "Staged: 1 message\nConversation, memory and runs:\n+ message main[0]: user: Hello"
+        in status
+    )
+    assert "`otolith commit -m …` commits them" in status
+    assert data("status")["agent"] == data("diff")["agent"] != []
+    assert run("diff", "@").output == run("diff").output
+    assert run("commit", "-m", "hello").output.splitlines()[1] == " 1 message"
+    assert "Nothing staged" in run("status").output
 
 
 def test_a_kind_that_is_new_has_a_place():

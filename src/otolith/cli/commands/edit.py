@@ -17,7 +17,8 @@ from collections.abc import Callable, Sequence
 import click
 
 from otolith.agent import LedgerEntry, effects_after, ledger_in
-from otolith.cli.format.history import first_line, oneline, plural, summary
+from otolith.cli.format.history import first_line, oneline, summary
+from otolith.cli.format.state_difference import StateDifference
 from otolith.cli.format.values import from_json, one_line
 from otolith.cli.location import OpenBranch, open_current
 from otolith.cli.options import GlobalOptions, SessionCommand
@@ -150,7 +151,7 @@ def commit_staged(
         heads = current.heads()
         merged = next((name for name, head in heads.items() if head == merging), merging.short)
         message = f"merge {merged}"
-    changes = current.branch.status()
+    staged = StateDifference.of(current.branch.status())
     try:
         made = current.branch.commit(message or "", author=author, allow_empty=allow_empty)
     except MergeConflict:
@@ -158,7 +159,8 @@ def commit_staged(
         raise
     where = click.style(f"[{current.branch.name} {made.short}]", fg="yellow")
     click.echo(f"{where} {first_line(made)}")
-    click.echo(f" {plural(len(changes), 'path')}: {summary(changes)}")
+    how = "" if any(staged[1:]) else f": {summary(staged.changes)}"
+    click.echo(f" {staged.total()}{how}")
     return made
 
 

@@ -16,7 +16,7 @@ JSON:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from itertools import chain, islice
 from typing import NamedTuple
 
@@ -24,13 +24,10 @@ import click
 
 from otolith.cli.address import Address, parse_address, parse_keys, parse_range, parse_ref_path
 from otolith.cli.format.history import (
-    ChangedPath,
     FoldedStep,
     InitialChange,
     Labels,
     Lanes,
-    change_json,
-    changes_text,
     commit_json,
     first_line,
     fold_steps,
@@ -40,17 +37,13 @@ from otolith.cli.format.history import (
     oneline,
     plural,
     short_id,
-    summary,
 )
+from otolith.cli.format.state_difference import StateDifference
 from otolith.cli.format.values import to_json
-from otolith.cli.format.workspace import change_report_lines, difference_json, difference_lines
 from otolith.cli.location import OpenBranch, open_current
 from otolith.cli.options import GlobalOptions, SessionCommand, at_option, json_option
 from otolith.cli.terminal import dumps, emit, escape, output, table
 from otolith.core import (
-    CONVERSATION,
-    LOOP,
-    MEMORY,
     WORKSPACE,
     Branch,
     Commit,
@@ -61,74 +54,10 @@ from otolith.core import (
 )
 from otolith.errors import KeyNotFound
 from otolith.text import clip, size_text
-from otolith.views import ChangeLine, change_report
-from otolith.workspace import Difference, workspace_diff
+from otolith.views import change_report
+from otolith.workspace import workspace_diff
 
 _SAID_LETTERS = 100  # of an answer, in `log --steps`
-
-
-class StateDifference(NamedTuple):
-    """The difference of two states: values, workspace (variables and files) and agent."""
-
-    changes: Sequence[ChangedPath]
-    workspace: Sequence[Difference] = ()
-    agent: Sequence[ChangeLine] = ()
-
-    def to_json(self) -> dict[str, object]:
-        """Return it as JSON data."""
-        return {
-            "changes": [change_json(change) for change in self.changes],
-            "workspace": [difference_json(each) for each in self.workspace],
-            "agent": [each._asdict() for each in self.agent],
-        }
-
-    def lines(self) -> Iterator[str]:
-        """Yield it as text, in up to three parts; empty ones are left out."""
-        parts = {
-            "": list(changes_text(self.changes)),
-            "Variables and files:": list(difference_lines(self.workspace)),
-            "Conversation, memory and runs:": list(change_report_lines(self.agent)),
-        }
-        is_first = True
-        for title, lines in parts.items():
-            if lines:
-                yield from [] if is_first else [""]
-                yield from [title] if title else []
-                yield from lines
-                is_first = False
-
-    def paths(self) -> list[str]:
-        """Return the paths that differ.
-
-        Changes of an agent are summaries without a path; the room they are stored in stands for
-        them, once.
-        """
-        paths = [change.path for change in self.changes]
-        for each in self.workspace:
-            table_name = "vars" if each.what == "variable" else "files"
-            paths.append(format_path((WORKSPACE, table_name, each.name)))
-        rooms = (_AGENT_PATHS.get(each.what, MEMORY) for each in self.agent)
-        return [*paths, *dict.fromkeys(rooms)]
-
-    def counts(self) -> Iterator[str]:
-        """Yield the number of differences below each top name, then those of each other kind."""
-        below: dict[str, list[ChangedPath]] = {}
-        for change in self.changes:
-            below.setdefault(change.path.partition("/")[0], []).append(change)
-        rows = [[escape(f" {name}"), summary(some)] for name, some in below.items()]
-        hows: list[tuple[str, str]] = [(each.what, each.how) for each in self.workspace]
-        hows += [(each.what, each.how) for each in self.agent]
-        for what in dict.fromkeys(what for what, _ in hows):
-            alike = [how for each, how in hows if each == what]
-            counts = [f"{alike.count(how)} {how}" for how in dict.fromkeys(alike)]
-            rows.append([f" {what}s", ", ".join(counts)])
-        yield from table(rows)
-        if self.changes or not hows:
-            yield f"{len(self.changes):,} in all: {summary(self.changes)}"
-
-
-# Where a kind of change to an agent is stored; kinds that are not listed are in its memory.
-_AGENT_PATHS = {"message": CONVERSATION, "run": LOOP}
 
 
 @click.command("show", cls=SessionCommand)
@@ -149,17 +78,16 @@ def show(options: GlobalOptions, what: str) -> None:
             emit({"path": path, "value": value} if options.as_json else value)
             return
         commit = current.commit(what)
-        changes: Sequence[ChangedPath]
         if commit.parents:
             changes = current.branch.diff(current.commit(commit.parents[0]), commit)
+            found = StateDifference.of(changes)
         else:
             state = current.repo.at(commit)
-            changes = [InitialChange(name, state[name]) for name in state]
-        found = StateDifference(
-            changes,
-            workspace_diff(current.branch, new=commit),
-            change_report(current.branch, new=commit),
-        )
+            found = StateDifference(
+                [InitialChange(name, state[name]) for name in state],
+                workspace_diff(current.branch, new=commit),
+                change_report(current.branch, new=commit),
+            )
         lines = chain(heading(commit, _labels(current)), [""], found.lines())
         output(options, lambda: commit_json(commit) | found.to_json(), lines)
 
@@ -182,12 +110,7 @@ def diff(
     options: GlobalOptions = ctx.obj
     with open_current(options, read_only=True) as current:
         old, new = parse_range(current, refs)
-        found = StateDifference(current.branch.diff(old, new))
-        if old is not None:
-            found = found._replace(
-                workspace=workspace_diff(current.branch, old, new),
-                agent=change_report(current.branch, old, new),
-            )
+        found = StateDifference.of(current.branch.diff(old, new))
         lines = found.counts() if stat else found.lines()
         output(options, found.to_json, map(escape, found.paths()) if name_only else lines)
     ctx.exit(1 if exit_code and any(found) else 0)

@@ -5,7 +5,7 @@ that others have moved since is reported, not merged: that happens when the chan
 
 JSON:
 
-    status      store, session, branch, head, merging, clean, changes, conflicts
+    status      store, session, branch, head, merging, clean, changes, workspace, agent, conflicts
     sessions    sessions (id, branches, last); `users` and `apps` likewise
 """
 
@@ -17,8 +17,6 @@ import click
 
 from otolith.cli.errors import how_to_resolve
 from otolith.cli.format.history import (
-    change_json,
-    changes_text,
     commit_json,
     conflict_json,
     first_line,
@@ -26,6 +24,7 @@ from otolith.cli.format.history import (
     oneline,
     plural,
 )
+from otolith.cli.format.state_difference import StateDifference
 from otolith.cli.format.workspace import conflict_lines
 from otolith.cli.location import OpenBranch, find, open_current, open_repo
 from otolith.cli.options import GlobalOptions, SessionCommand, json_option
@@ -51,7 +50,7 @@ def _status_json(current: OpenBranch) -> dict[str, object]:
         "head": commit_json(branch.head) if branch.head else None,
         "merging": commit_json(branch.merging) if branch.merging else None,
         "clean": branch.is_clean,
-        "changes": [change_json(change) for change in branch.status()],
+        **StateDifference.of(branch.status()).to_json(),
         "conflicts": [conflict_json(conflict) for conflict in branch.conflicts],
     }
 
@@ -74,12 +73,12 @@ def _status_lines(current: OpenBranch) -> Iterator[str]:
         yield click.style(f"{plural(len(branch.conflicts), 'conflict')}:", fg="red", bold=True)
         yield from conflict_lines(branch)
         yield ""
-    changes = branch.status()
-    if changes:
-        yield f"Staged: {plural(len(changes), 'path')}"
-        yield from changes_text(changes)
+    staged = StateDifference.of(branch.status())
+    if any(staged):
+        yield f"Staged: {staged.total()}"
+        yield from staged.lines()
         yield ""
-    yield _next_command(current, has_changes=bool(changes))
+    yield _next_command(current, has_changes=not branch.is_clean)
 
 
 def _next_command(current: OpenBranch, *, has_changes: bool) -> str:

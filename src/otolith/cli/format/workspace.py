@@ -136,8 +136,7 @@ def change_report_lines(found: Iterable[ChangeLine]) -> Iterator[str]:
     """Yield a line for each message, plan step, note or run that changed."""
     for change in found:
         sign, color = _SIGNS[change.how]
-        name = "" if change.what == change.name else f" {change.name}"
-        yield f"{click.style(sign, fg=color)} {escape(f'{change.what}{name}: {change.text}')}"
+        yield f"{click.style(sign, fg=color)} {escape(str(change))}"
 
 
 def difference_json(difference: Difference) -> dict[str, Any]:

@@ -1,8 +1,8 @@
-"""Change report: what an agent said, planned, noted and did between two commits, in lines.
+"""Changes of the rooms: what an agent said, planned, noted, computed and did between two states.
 
-Messages, the goal, the plan, notes, calls of tools and runs are compared by what they mean: a
-message that only got another time or count of tokens, or a call that only took longer, has not
-changed. Subtrees that are the same in both commits are not read.
+Messages, the goal, the plan, notes, calls of tools, runs, variables and files are compared by what
+they mean: a message that only got another time or count of tokens, or a call that only took longer,
+has not changed. Subtrees that are the same in both states are not read.
 """
 
 from __future__ import annotations
@@ -12,13 +12,15 @@ from dataclasses import replace
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from otolith import conversation, memory
+from otolith import conversation, memory, workspace
 from otolith.core import (
     CONVERSATION,
     LOOP,
     MEMORY,
+    WORKSPACE,
     Branch,
     Change,
+    Commit,
     Path,
     Snapshot,
     StateReader,
@@ -29,13 +31,15 @@ from otolith.text.lines import ELLIPSIS, clip_line
 
 if TYPE_CHECKING:
     from otolith.conversation import Message
-    from otolith.memory import Memory, Note, ToolRecord
+    from otolith.memory import Memory, Note, PlanStep, ToolRecord
+    from otolith.workspace import Difference
 
 T = TypeVar("T")
 _EMPTY = {"map": b"\x80", "list": b"\x90"}
 """Cells without entries, for a path that one of the states does not have."""
-_MAX_LINES, _LINE, _ARGUMENTS = 20, 300, 160
-"""Lines for each thread or for calls; characters of a line, and of the arguments of a call."""
+_MAX_LINES, _LINE, _ARGUMENTS, _REPR = 20, 300, 160, 80
+"""Lines for each thread or for calls; characters of a line, of the arguments of a call, of a repr.
+"""
 
 
 class ChangeLine(NamedTuple):
@@ -47,6 +51,64 @@ class ChangeLine(NamedTuple):
     how: str
     """added, changed or removed."""
     text: str
+
+    def __str__(self) -> str:
+        return f"{self.what}{'' if self.what == self.name else f' {self.name}'}: {self.text}"
+
+
+class AgentChange(Change):
+    """A message, a step of the plan, a note, a call or a run that differs.
+
+    `old` and `new` are the messages and values themselves; `summary` says in a line what changed.
+    """
+
+    __slots__ = ("_sides", "summary")
+
+    def __init__(self, keys: Path, summary: ChangeLine, old: object, new: object) -> None:
+        self.keys = keys
+        self.kind = summary.how
+        self.summary = summary
+        self._sides = (old, new)
+
+    @property
+    def old(self) -> Any:
+        """What was there before; None if it was added."""
+        return self._sides[0]
+
+    @property
+    def new(self) -> Any:
+        """What is there after; None if it was removed."""
+        return self._sides[1]
+
+    def __repr__(self) -> str:
+        return f"<{self.kind} {clip_line(str(self.summary), _REPR)}>"
+
+
+class WorkspaceChange(Change):
+    """A variable or a file that differs; `old` and `new` are descriptions of a variable."""
+
+    __slots__ = ("summary",)
+
+    def __init__(self, summary: Difference) -> None:
+        table = "vars" if summary.what == "variable" else "files"
+        self.keys = (WORKSPACE, table, summary.name)
+        self.kind = {"created": "added", "deleted": "removed"}.get(summary.how, summary.how)
+        self.summary = summary
+
+    @property
+    def old(self) -> Any:
+        """What the variable was; None if it was added, or is a file."""
+        return self.summary.before or None
+
+    @property
+    def new(self) -> Any:
+        """What the variable is; None if it was removed, or is a file."""
+        return self.summary.after or None
+
+    def __repr__(self) -> str:
+        sides = " -> ".join(filter(None, (self.old, self.new)))
+        text = f"{self.summary.what} {self.summary.name}{sides and f': {sides}'}"
+        return f"<{self.kind} {clip_line(text, _REPR)}>"
 
 
 class _States(NamedTuple):
@@ -96,11 +158,34 @@ def change_report(
     if old is None:
         old = after.parents[0] if after.parents else None
     before = None if old is None else Snapshot(state.cells, state.resolve(old))
-    states = _States(before, Snapshot(state.cells, after))
-    return [*_message_changes(states), *_memory_changes(states), *_run_changes(states)]
+    found = _agent_changes(_States(before, Snapshot(state.cells, after)))
+    return [each.summary for each in found]
 
 
-def _message_changes(states: _States) -> Iterator[ChangeLine]:
+def room_changes(state: Branch, old: Commit | None, new: Commit | None) -> list[Change]:
+    """Return what differs of the workspace, the conversation, the memory and the runs.
+
+    `new` is the staged state by default; `old` is None for nothing at all.
+    """
+    before = None if old is None else Snapshot(state.cells, old)
+    states = _States(before, state if new is None else Snapshot(state.cells, new))
+    return [*_workspace_changes(states), *_agent_changes(states)]
+
+
+def _workspace_changes(states: _States) -> Iterator[WorkspaceChange]:
+    """Yield the variables and files that differ."""
+    was, now = (None if state is None else state.cell_at((WORKSPACE,)) for state in states)
+    yield from map(WorkspaceChange, workspace.table_differences(states.new.cells, was, now))
+
+
+def _agent_changes(states: _States) -> Iterator[AgentChange]:
+    """Yield what an agent said, planned, noted and did."""
+    yield from _message_changes(states)
+    yield from _memory_changes(states)
+    yield from _run_changes(states)
+
+
+def _message_changes(states: _States) -> Iterator[AgentChange]:
     """Yield the messages that differ, thread by thread; many of them are counted."""
     for thread in states.names((CONVERSATION,)):
         if thread.startswith("."):
@@ -111,15 +196,16 @@ def _message_changes(states: _States) -> Iterator[ChangeLine]:
         )
         places = states.touched((CONVERSATION, thread))
         sides = ((at, _at(was, at), _at(now, at)) for at in places)
-        lines = (
-            ChangeLine("message", f"{thread}[{at}]", *_how(old, new))
+        found = (
+            AgentChange((CONVERSATION, thread, str(at)), _message(thread, at, old, new), old, new)
             for at, old, new in sides
             if _without_metadata(old) != _without_metadata(new)
         )
-        yield from islice(lines, _MAX_LINES)
-        more = sum(1 for _ in lines)
+        yield from islice(found, _MAX_LINES)
+        more = sum(1 for _ in found)
         if more:
-            yield ChangeLine("message", thread, "changed", f"and {more:,} more")
+            line = ChangeLine("message", thread, "changed", f"and {more:,} more")
+            yield AgentChange((CONVERSATION, thread), line, None, None)
 
 
 def _at(log: Sequence[T], index: int) -> T | None:
@@ -132,12 +218,23 @@ def _without_metadata(message: Message | None) -> Message | None:
     return message and replace(message, id="", time=0, tokens=None)
 
 
-def _how(old: Message | None, new: Message | None) -> tuple[str, str]:
+def _message(thread: str, at: int, old: Message | None, new: Message | None) -> ChangeLine:
     """Return how a message changed, and the message on one line."""
     message = new or old
     assert message is not None
-    how = "added" if old is None else "removed" if new is None else "changed"
-    return how, f"{message.role}: {message_line(message)}"
+    text = f"{message.role}: {message_line(message)}"
+    return ChangeLine("message", f"{thread}[{at}]", _how(old, new), text)
+
+
+def _how(old: object, new: object) -> str:
+    """Return how something changed of which each side may be None."""
+    return "added" if old is None else "removed" if new is None else "changed"
+
+
+def _remembered(line: ChangeLine, table: str, old: object, new: object) -> AgentChange:
+    """Return a change of the memory, by what the line is about."""
+    keys = (MEMORY, table) if table == line.name else (MEMORY, table, line.name)
+    return AgentChange(keys, line, old, new)
 
 
 def message_line(message: Message) -> str:
@@ -153,7 +250,7 @@ def _arguments(arguments: Any) -> str:
     return ", ".join(f"{name}={value!r}" for name, value in dict(arguments).items())
 
 
-def _memory_changes(states: _States) -> Iterator[ChangeLine]:
+def _memory_changes(states: _States) -> Iterator[AgentChange]:
     """Yield what changed of the task, the plan, the notes and the calls of tools."""
     if not any(True for _ in states.changes((MEMORY,))):
         return
@@ -166,33 +263,35 @@ def _memory_changes(states: _States) -> Iterator[ChangeLine]:
     yield from _calls(states, was, now)
 
 
-def _task(states: _States, was: Memory | None, now: Memory) -> Iterator[ChangeLine]:
+def _task(states: _States, was: Memory | None, now: Memory) -> Iterator[AgentChange]:
     """Yield changes of the goal, of the status and of the data of the task."""
     goal = "" if was is None else was.goal
     if now.goal != goal:
-        yield ChangeLine("goal", "goal", "changed" if goal else "added", clip_line(now.goal, _LINE))
+        how = "changed" if goal else "added"
+        line = ChangeLine("goal", "goal", how, clip_line(now.goal, _LINE))
+        yield _remembered(line, "goal", goal or None, now.goal)
     if not states.is_same((MEMORY, "task", "status")):  # the agent reported how it ended
-        yield ChangeLine("task", "status", "changed", now.task.status)
+        line = ChangeLine("task", "status", "changed", now.task.status)
+        yield _remembered(line, "task", None if was is None else was.task.status, now.task.status)
     for name in sorted({str(change.keys[0]) for change in states.changes((MEMORY, "data"))}):
-        before = was is not None and name in was.task.data
-        if name in now.task.data:
-            text = clip_line(str(now.task.data[name]), _LINE)
-            yield ChangeLine("task", name, "changed" if before else "added", text)
-        else:
-            yield ChangeLine("task", name, "removed", "")
+        old = None if was is None else was.task.data.get(name)
+        new = now.task.data.get(name)
+        is_old = was is not None and name in was.task.data
+        how = ("changed" if is_old else "added") if name in now.task.data else "removed"
+        text = "" if how == "removed" else clip_line(str(new), _LINE)
+        yield _remembered(ChangeLine("task", name, how, text), "data", old, new)
 
 
-def _calls(states: _States, was: Memory | None, now: Memory) -> Iterator[ChangeLine]:
+def _calls(states: _States, was: Memory | None, now: Memory) -> Iterator[AgentChange]:
     """Yield calls that were added, removed or replaced; another duration alone does not count."""
     before = () if was is None else was.tool_calls
     for at in islice(states.touched((MEMORY, "calls")), _MAX_LINES):
         old, new = _at(before, at), _at(now.tool_calls, at)
-        if old is None or new is None:
-            call = new or old
-            assert call is not None
-            yield ChangeLine("call", call.id, "removed" if new is None else "added", _call(call))
-        elif _without_duration(old) != _without_duration(new):
-            yield ChangeLine("call", new.id, "changed", _call(new))
+        call = new or old
+        assert call is not None
+        if old is None or new is None or _without_duration(old) != _without_duration(new):
+            line = ChangeLine("call", call.id, _how(old, new), _call(call))
+            yield _remembered(line, "calls", old, new)
 
 
 def _without_duration(call: ToolRecord) -> tuple[object, ...]:
@@ -209,33 +308,35 @@ def _call(call: ToolRecord) -> str:
     )
 
 
-def _steps(was: Memory | None, now: Memory) -> Iterator[ChangeLine]:
+def _steps(was: Memory | None, now: Memory) -> Iterator[AgentChange]:
     """Yield steps of the plan that were added or removed, or have another state."""
     before = {} if was is None else {step.id: step for step in was.steps}
     for step in now.steps:
         known = before.pop(step.id, None)
         if known is None or known.state is not step.state:
-            how = "added" if known is None else "changed"
-            yield ChangeLine("step", clip_line(step.text, _LINE), how, str(step.state))
-    for step in before.values():
-        yield ChangeLine("step", clip_line(step.text, _LINE), "removed", str(step.state))
+            yield _step(known, step)
+    for gone in before.values():
+        yield _step(gone, None)
 
 
-def _note(states: _States, was: Memory | None, now: Memory, key: str) -> Iterator[ChangeLine]:
+def _step(old: PlanStep | None, new: PlanStep | None) -> AgentChange:
+    step = new or old
+    assert step is not None
+    line = ChangeLine("step", clip_line(step.text, _LINE), _how(old, new), str(step.state))
+    return _remembered(line, "steps", old, new)
+
+
+def _note(states: _States, was: Memory | None, now: Memory, key: str) -> Iterator[AgentChange]:
     """Yield the change of a note: of its value, or else of what is known about it."""
     before = None if was is None else was.notes.get(key)
     after = now.notes.get(key)
-    if after is None:
-        if before is not None:
-            yield ChangeLine("note", key, "removed", clip_line(str(before.value), _LINE))
-    elif before is None:
-        yield ChangeLine("note", key, "added", clip_line(str(after.value), _LINE))
-    elif not states.is_same((MEMORY, "notes", key, "value")):
-        yield ChangeLine("note", key, "changed", clip_line(str(after.value), _LINE))
-    else:
-        yield ChangeLine(
-            "note", key, "changed", ", ".join(_note_metadata(before, after)) or "written again"
-        )
+    note = after or before
+    if note is None:
+        return
+    text = clip_line(str(note.value), _LINE)
+    if before and after and states.is_same((MEMORY, "notes", key, "value")):
+        text = ", ".join(_note_metadata(before, after)) or "written again"
+    yield _remembered(ChangeLine("note", key, _how(before, after), text), "notes", before, after)
 
 
 def _note_metadata(before: Note, after: Note) -> Iterator[str]:
@@ -250,15 +351,15 @@ def _note_metadata(before: Note, after: Note) -> Iterator[str]:
         yield f"replaced by {after.replaced_by}"
 
 
-def _run_changes(states: _States) -> Iterator[ChangeLine]:
+def _run_changes(states: _States) -> Iterator[AgentChange]:
     """Yield runs that began, or came further, with the step and the phase they are in."""
     for name in states.names((LOOP, "runs")):
         was, now = (_run_head(state, name) for state in states)
         if now is not None and (was is None or _progress(was) != _progress(now)):
             subject = now.get("error") or now.get("question") or now.get("task")
             text = f"step {now.get('iteration', 0)}, {now.get('phase', '')}"
-            how = "added" if was is None else "changed"
-            yield ChangeLine("run", name, how, clip_line(f"{text}: {subject}", _LINE))
+            line = ChangeLine("run", name, _how(was, now), clip_line(f"{text}: {subject}", _LINE))
+            yield AgentChange((LOOP, "runs", name), line, was, now)
 
 
 def _run_head(state: StateReader | None, name: str) -> dict[str, Any] | None:
