@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from otolith.cli.commands.agent import begin, max_seconds_option, max_steps_option
-from otolith.cli.errors import ExitCode
+from otolith.cli.errors import ExitCode, terminal_error
 from otolith.cli.format.history import plural
 from otolith.cli.format.workspace import (
     Printer,
@@ -29,7 +29,7 @@ from otolith.cli.format.workspace import (
     variable_json,
     variable_lines,
 )
-from otolith.cli.location import find, open_current, open_repo
+from otolith.cli.location import find, open_current, open_repo, ref_not_found
 from otolith.cli.options import (
     GlobalOptions,
     SessionCommand,
@@ -48,7 +48,7 @@ from otolith.cli.run.workspace import (
     runner_options,
 )
 from otolith.cli.terminal import emit, output
-from otolith.errors import Invalid
+from otolith.errors import Invalid, KeyNotFound
 
 # The options of `run` that an agent has no use for.
 _FOR_CELLS = ("start", "fresh", "keep_going", "figures", *(f.name for f in fields(RunnerOptions)))
@@ -236,9 +236,19 @@ def variables(options: GlobalOptions, words: tuple[str, ...], ref: str) -> None:
     options, name = session_and_word(options, words, is_last_needed=is_name)
     with open_current(options, read_only=True) as current:
         found = describe_variables(current.at(ref))
+        if is_name and name is not None and name not in found:
+            sessions = [each.id for each in current.repo.sessions()]
+            raise _no_such_word(name, [*sessions, *found])
     if name is None:
         data = [variable_json(each) for each in found.values()]
         output(options, lambda: {"variables": data}, variable_lines(found))
     else:
         one = find_variable(found, name)
         output(options, lambda: variable_json(one), description(one))
+
+
+def _no_such_word(word: str, known: list[str]) -> KeyNotFound:
+    """Return the error for a word that is neither a session nor a variable of the current one."""
+    begin = f"`otolith vars` lists variables, `otolith exec {word} -c CODE` begins a session"
+    near = ref_not_found("", word, known, begin)
+    return terminal_error(KeyNotFound, f"there is no session or variable {word}", near.hint)
