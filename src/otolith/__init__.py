@@ -32,7 +32,7 @@ _HOME = {
     "open": "otolith.opening",
     "Repo": "otolith.session",
     "Versioned": "otolith.session",
-    "Live": "otolith.state",
+    "Live": "otolith.live",
     "Event": "otolith.state",
     "ActionEvent": "otolith.state",
     "events": "otolith.state",
@@ -108,9 +108,10 @@ if TYPE_CHECKING:
         Unsupported,
         Untrusted,
     )
+    from otolith.live import Live
     from otolith.opening import open
     from otolith.session import Repo, Versioned
-    from otolith.state import ActionEvent, Event, Live, events
+    from otolith.state import ActionEvent, Event, events
     from otolith.statecharts import Chart
     from otolith.stores import Cache, Disk, KVStore, Memory
     from otolith.views import view

@@ -20,8 +20,8 @@ from otolith.agent.state import AgentState, Outcome
 from otolith.agent.tools import PlainForm, Signature, Tool, Toolbox, convert, to_plain
 from otolith.core import Target
 from otolith.errors import BadReply, Busy, Invalid, TimedOut
+from otolith.live import Live
 from otolith.session import Versioned
-from otolith.state import Live
 
 R = TypeVar("R")
 _STATE = "state"

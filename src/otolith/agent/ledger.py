@@ -27,7 +27,7 @@ from otolith.core import LOOP, Branch, Path, StateReader, Target, digest
 from otolith.errors import BadValue, Busy, Corrupt, NotFound
 from otolith.frozen import freeze, thaw
 from otolith.shapes import Shape, fields
-from otolith.state import Live
+from otolith.state import LiveValues
 from otolith.types import short_repr
 
 LEDGER: Path = (LOOP, "ledger")
@@ -199,7 +199,7 @@ def exclusive(state: object) -> Iterator[None]:
     Raises:
         Busy: another one does.
     """
-    if isinstance(state, Live):
+    if isinstance(state, LiveValues):
         yield
         return
     with _STATES_LOCK:

@@ -1,9 +1,13 @@
-"""LiveRun: a run in a state without history, remembered as long as the state lives."""
+"""LiveRun: a run in a state without history, remembered as long as the state lives.
+
+Its messages, its working memory and the variables of its code are in `Live.rooms`, where a program
+finds them as in any state; where the run is, and its effects, are in the record.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import RLock
 from typing import Any, TypeAlias
 from uuid import uuid4
@@ -13,13 +17,12 @@ from otolith.agent.history import ANSWERED, BEGIN
 from otolith.agent.journal import Journal, StepBase, UntoldCall
 from otolith.agent.ledger import LedgerEntry
 from otolith.agent.models.base import RecordedReply
-from otolith.agent.run_store import MAIN, StoredRun, events_of_step
+from otolith.agent.run_store import MAIN, StoredRun, events_of_step, update_memory
 from otolith.agent.state import AgentState
 from otolith.agent.tools import canonical_bytes
 from otolith.conversation import Conversation, Message
 from otolith.core import digest
-from otolith.session import Versioned
-from otolith.state import Live
+from otolith.live import Live
 
 
 @dataclass
@@ -174,6 +177,11 @@ class LiveRun:
             finalize(self.state, _RECORDS.pop, id(self.state), None)
         self._record = records.setdefault((session, name), _LiveRecord())
         self.journal = LiveJournal(self.state, name, self._record)
+        self._chat = Conversation(
+            self.state.rooms,
+            thread=name if session == MAIN else f"{session}.{name}",
+            clock=self.journal.now,
+        )
 
     def __repr__(self) -> str:
         return f"<LiveRun {self.session}/{self.name}>"
@@ -191,6 +199,7 @@ class LiveRun:
         merges: Sequence[str] = (),
     ) -> AgentState:
         """Remember a step, as long as the state lives."""
+        after = self._save_rooms(after, before, message)
         self._record.last = after
         is_answer = message == ANSWERED
         self._record.has_answers = is_answer or (
@@ -201,20 +210,41 @@ class LiveRun:
         self.state.commit(message)
         return after
 
+    def _save_rooms(self, after: AgentState, before: AgentState | None, message: str) -> AgentState:
+        """Put the new messages of a step into the conversation, and what it noted into the memory.
+
+        A commit of them keeps nothing for long: it tells where a task begins.
+        """
+        known = () if before is None else before.messages
+        if after.messages[: len(known)] != known:  # without history, a step may rewrite them
+            self._chat.clear()
+            known = ()
+        fresh = self._chat.extend(after.messages[len(known) :], allow_empty=True)
+        after = replace(after, messages=(*known, *fresh))
+        if (self.session, self.name) == (MAIN, MAIN):
+            calls = after.memory.tool_calls
+            done = () if before is None else before.memory.tool_calls
+            update_memory(
+                self.state.rooms.memory,
+                after,
+                before,
+                calls[len(done) :] if calls[: len(done)] == done else calls,
+            )
+        self.state.rooms.commit(message, meta={"run": self.name, "iteration": after.iteration})
+        return after
+
     @property
     def has_answers(self) -> bool:
         """Whether a question of the current task was answered by `answer=`."""
         return self._record.has_answers
 
     def messages(self) -> tuple[Message, ...]:
-        """Return (): there are no messages from before the run."""
-        return ()
+        """Return the messages in the thread of this run, also those from before it began."""
+        return tuple(self._chat.messages())
 
     def conversation(self, messages: Sequence[Message]) -> Conversation:
-        """Return a new conversation that has the messages of the run."""
-        chat = Conversation(Versioned(), clock=self.journal.now)
-        chat.extend(messages, allow_empty=True)
-        return chat
+        """Return the conversation that has the messages of the run."""
+        return self._chat
 
     def has_call(self, id: str) -> bool:
         """Tell whether a tool call of the conversation has this id."""

@@ -31,8 +31,7 @@ from otolith.agent.state import AgentState, Observation, text_message
 from otolith.agent.tools import PlainForm, Tool, Toolbox, convert, to_plain
 from otolith.conversation import Context, Conversation, Message, Role, ToolCall, read
 from otolith.core import WORKSPACE, Commit
-from otolith.errors import BadReply, BadValue, Invalid, KeyNotFound, NotKept, Unsupported
-from otolith.session import Versioned
+from otolith.errors import BadReply, BadValue, Invalid, KeyNotFound, NotKept
 from otolith.statecharts import Phase
 from otolith.text.tokens import estimate_tokens
 from otolith.workspace import Workspace
@@ -81,18 +80,9 @@ class CodeRunner:
 
     @property
     def workspace(self) -> Workspace:
-        """The workspace of the state.
-
-        Raises:
-            Unsupported: the state has no history.
-        """
+        """The workspace of the state; of a `Live` one, that of its rooms."""
         if self._workspace is None:
-            state = self._orchestrator.state
-            if not isinstance(state, Versioned):
-                raise Unsupported(
-                    'acts="code" needs a state with history', hint="give state=Versioned(…)"
-                )
-            self._workspace = state.workspace()
+            self._workspace = self._orchestrator.state.workspace()
         return self._workspace
 
     def put_inputs(self, task: str) -> None:

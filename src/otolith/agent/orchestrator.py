@@ -60,9 +60,9 @@ from otolith.errors import (
     Unavailable,
     Unsupported,
 )
+from otolith.live import Live
 from otolith.owners import register_owner
 from otolith.session import Repo, Versioned
-from otolith.state import Live
 from otolith.stores import KVStore, Store, as_store
 
 RunStorage: TypeAlias = BareRepo | Store | KVStore | Versioned | Live | str | None

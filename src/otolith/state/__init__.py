@@ -18,7 +18,7 @@ if TYPE_CHECKING:
         ToolCallEvent,
     )
     from otolith.state.frames import Frame
-    from otolith.state.live import Live, Stateless, state_of
+    from otolith.state.live import LiveValues, Stateless, state_of
     from otolith.state.schema.checks import Misfit
     from otolith.state.schema.models import has_pydantic_parts, pydantic_adapter, type_check
     from otolith.state.schema.schema import Schema
@@ -32,7 +32,7 @@ __all__ = [
     "Event",
     "EventLog",
     "Frame",
-    "Live",
+    "LiveValues",
     "Misfit",
     "OutputEvent",
     "Schema",
@@ -55,7 +55,7 @@ _HOME = {
     "Event": "event_log",
     "EventLog": "event_log",
     "Frame": "frames",
-    "Live": "live",
+    "LiveValues": "live",
     "Misfit": "schema.checks",
     "Schema": "schema.schema",
     "AnyState": "base",

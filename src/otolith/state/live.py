@@ -1,4 +1,4 @@
-"""`Live` and `Stateless`: state in this process, by reference and without history.
+"""`LiveValues` and `Stateless`: state in this process, by reference and without history.
 
 They have the verbs of `Versioned`. What works without history works the same; what does not raises
 Unsupported and names what to use instead.
@@ -42,15 +42,8 @@ T = TypeVar("T")
 _NOTHING = object()
 
 
-class Live(MutableMapping[str, Any]):
-    """What an agent knows, in memory: any object, by reference, for as long as the process lives.
-
-        state = Live({"budget": 500})
-        state["cursor"] = open_connection()     # anything: nothing is stored
-        state["plan/steps"] = ["search"]
-
-    A path leads through dicts and lists. Threads may share it: each call holds the lock.
-    """
+class LiveValues(MutableMapping[str, Any]):
+    """Values and events in memory: any object, by reference. `Live` has an agent's rooms beside."""
 
     def __init__(
         self, values: Mapping[str, Any] | None = None, *, clock: Clock | None = None
@@ -288,16 +281,6 @@ class Live(MutableMapping[str, Any]):
         """Raise Unsupported: writes are not recorded."""
         raise self._no_history("blame")
 
-    @property
-    def conversation(self) -> NoReturn:
-        """Raise Unsupported: a conversation needs history."""
-        raise self._no_history("conversation")
-
-    @property
-    def memory(self) -> NoReturn:
-        """Raise Unsupported: working memory needs history."""
-        raise self._no_history("memory")
-
     def _no_history(self, verb: str) -> Unsupported:
         """Return the error for a verb that needs history."""
         return Unsupported(
@@ -309,7 +292,7 @@ class Live(MutableMapping[str, Any]):
         return f"<{type(self).__name__} {len(self)} keys>"
 
 
-class Stateless(Live):
+class Stateless(LiveValues):
     """The values of one step: empty again after each commit."""
 
     def commit(self, message: str = "", **details: Any) -> None:
@@ -329,7 +312,7 @@ def state_of(state: AnyState | None) -> AnyState:
 class LiveCounter:
     """A handle on a number: `state.counter("calls").add()`."""
 
-    def __init__(self, state: Live, path: str | Path) -> None:
+    def __init__(self, state: LiveValues, path: str | Path) -> None:
         self._state = state
         self._path = parse_path(path)
 

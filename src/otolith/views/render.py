@@ -33,8 +33,9 @@ from otolith.core import (
     differences,
 )
 from otolith.errors import Invalid
+from otolith.live import Live
 from otolith.state.base import AnyState
-from otolith.state.live import Live
+from otolith.state.live import LiveValues
 from otolith.text.lines import ELLIPSIS, clip_pieces, counted, printable, size_text
 from otolith.text.tokens import cut, estimate_tokens
 from otolith.types import Hash
@@ -108,7 +109,7 @@ def _lines(state: AnyState | StateReader, focus: str, budget: int) -> list[str]:
     if isinstance(state, StateReader):
         with state.lock:
             return _stored_lines(state, focus, budget)
-    if isinstance(state, Live):
+    if isinstance(state, LiveValues):
         with state.lock:
             return _live_lines(state, focus, budget)
     raise Invalid(
@@ -142,12 +143,14 @@ def _title(state: StateReader, size: str) -> str:
     return printable(f"{state.session}/{state.name} {head}: {keys}{changes}{merging}")
 
 
-def _live_lines(state: Live, focus: str, budget: int) -> list[str]:
+def _live_lines(state: LiveValues, focus: str, budget: int) -> list[str]:
     """Return the lines of a state that is only in memory."""
     title = f"{type(state).__name__}: {counted(len(state), 'keys')}, in memory only"
     left = budget - cost(title)
     if focus == "full":
-        return [title, *lay_out(_live_values(state), left)]
+        named, own = _live_values(state), _live_agent(state)
+        every = NamedValues([*own, *named.items], len(own) + named.total) if own else named
+        return [title, *lay_out(every, left)]
     return [title, *_lay_out_sections(_live_sections(state), left)]
 
 
@@ -417,8 +420,11 @@ def _age(microseconds: int) -> str:
 # Live states
 
 
-def _live_sections(state: Live) -> Iterator[Section]:
-    """Yield the latest events of a state without history, then what is in it."""
+def _live_sections(state: LiveValues) -> Iterator[Section]:
+    """Yield the agent and the latest events of a state without history, then what is in it."""
+    own = _live_agent(state)
+    if own:
+        yield Section("the agent:", NamedValues(own, len(own), "values"))
     now = state.now()
     items = []
     for event in state.events.list(limit=_MAX_EVENTS)[::-1]:
@@ -429,6 +435,13 @@ def _live_sections(state: Live) -> Iterator[Section]:
     yield Section("values, without history:", _live_values(state))
 
 
-def _live_values(state: Live) -> NamedValues:
+def _live_values(state: LiveValues) -> NamedValues:
     """Return the values of a state that is only in memory."""
     return NamedValues((describe_object(name, state[name]) for name in state), len(state))
+
+
+def _live_agent(state: LiveValues) -> list[NamedValue]:
+    """Return what the agent works with in a state that is only in memory."""
+    if not isinstance(state, Live) or not state.has_rooms:
+        return []
+    return _agent_values(state.rooms, CellDescriber(state.rooms.cells))

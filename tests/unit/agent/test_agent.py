@@ -9,7 +9,7 @@ from typing import Any, Literal
 import msgspec
 import pytest
 
-from otolith import Disk, Live, Versioned, events
+from otolith import Disk, Live, Versioned, events, view
 from otolith.agent import (
     Agent,
     AgentState,
@@ -30,7 +30,6 @@ from otolith.errors import (
     ModelFailed,
     RefExists,
     TimedOut,
-    Unsupported,
 )
 from otolith.text.tokens import estimate_tokens
 
@@ -362,10 +361,61 @@ def test_code_is_not_run_twice_by_a_step_that_was_cut_off(tmp_path):
     assert run() == 1
 
 
-def test_code_needs_a_state_with_history():
-    agent = agent_saying({"call": "run_code", "code": "1"}, acts="code")
-    with pytest.raises(Unsupported, match="history"):
-        agent.run("x", Live())
+def test_code_runs_in_a_live_state_which_remembers_its_variables():
+    agent = agent_saying(
+        {"call": "run_code", "code": "total = sum(parts)"},
+        {"call": "give_variable", "name": "total"},
+        {"call": "run_code", "code": "total += sum(parts)"},
+        {"call": "give_variable", "name": "total"},
+        acts="code",
+    )
+
+    @agent.task
+    def add(parts: list[int]) -> int:  # type: ignore[empty-body]
+        """Add the parts to the total."""
+
+    state = Live()
+    assert (add([1, 2], state=state), add([10], state=state)) == (3, 13)
+    with state.workspace() as lab:
+        assert (lab["total"], lab["parts"]) == (13, [10])
+
+
+def test_a_live_state_has_the_messages_and_the_memory_of_its_tasks():
+    agent = agent_saying({"call": "look", "city": "NYC"}, "sunny", "it was sunny")
+
+    @agent.tool
+    def look(city: str) -> str:
+        """Look out of the window."""
+        return "sun"
+
+    state = Live()
+    state.conversation.user("I am Ada.")
+    assert agent.run("The weather?", state).answer == "sunny"
+
+    assert [message.text for message in state.conversation if message.text] == [
+        "I am Ada.",
+        "The weather?",
+        "sunny",
+    ]
+    assert (state.memory.goal, state.memory.task.status) == ("The weather?", "done")
+    assert [call.name for call in state.memory.tool_calls] == ["look"]
+    shown = view(state, "full")
+    assert "(conversation main): 5 messages" in shown
+    assert "(goal): done" in shown
+
+    assert agent.run("And before?", state).answer == "it was sunny"
+    assert "I am Ada." in [message.text for message in agent.model.asked[-1]]
+
+
+def test_sessions_in_one_live_state_have_threads_of_their_own():
+    agent = agent_saying("one")
+    state = Live()
+    agent.run("first", state, session="a")
+    agent_saying("two").run("second", state, session="b")
+
+    assert len(state.conversation) == 0
+    assert sorted(state.conversation.threads()) == ["a.main", "b.main"]
+    assert state.memory.goal == ""
 
 
 # ---------------------------------------------------------------- replay

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from otolith import Cache, Disk, Live, Memory, Versioned, events, view
+from otolith import Cache, Chart, Disk, Live, Memory, Versioned, events, view
 from otolith.errors import BadPath, KeyNotFound, Unsupported
 from otolith.state import AnyState, Stateless, state_of
 
@@ -276,7 +277,37 @@ def test_a_state_is_a_mapping(state):
     assert isinstance(state, Mapping)
 
 
-@pytest.mark.parametrize("view", ["conversation", "memory"])
-def test_what_needs_history_says_so(view):
-    with pytest.raises(Unsupported, match=view):
-        getattr(Live(), view)
+def test_what_is_said_noted_and_run_is_remembered_as_long_as_the_state(tmp_path):
+    chart = Chart.from_table({("red", "go"): "green", ("green", "stop"): "red"}, initial="red")
+    state = Live({"lock": threading.Lock()})
+    state.conversation.user("Hello")
+    state.memory.note("seat", "aisle")
+    state.lifecycle(chart).send("go")
+    with state.workspace(folder=tmp_path) as lab:
+        lab.run("x = 1")
+
+    assert [message.text for message in state.conversation] == ["Hello"]
+    assert state.memory.notes["seat"].value == "aisle"
+    assert state.lifecycle(chart).phase == "green"
+    with state.workspace(folder=tmp_path) as lab:
+        assert lab["x"] == 1
+    assert list(state) == ["lock"]
+
+
+def test_a_copy_has_its_own_conversation():
+    state = Live()
+    state.conversation.user("Hello")
+    copies = [state.fork("copy"), state.fork("copy")]
+    copies[0].conversation.user("Are you there?")
+
+    assert [len(each.conversation) for each in (state, *copies)] == [1, 2, 1]
+    assert not Live().has_rooms
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_live_state_is_dropped_without_a_warning_of_staged_edits():
+    state = Live()
+    state.conversation.user("Hello")
+    state.close()
+    del state
+    gc.collect()
