@@ -354,7 +354,7 @@ class Versioned(TrackedBranch):
                     f" part of this commit: {names}; commit(user=True) takes them along, and"
                     f" state.{scope}.commit() commits them alone",
                     UserWarning,
-                    stacklevel=4,
+                    stacklevel=3,
                 )
 
     def _flush(self) -> dict[Path, BadValue]:

@@ -1,8 +1,8 @@
 """Addresses on the command line: `REF:PATH`, `PATH`, `A..B`.
 
-Both names and paths may contain colons. Each colon is tried from the left, and the first whose left
-side names a commit separates; that of a key such as `~:42` never does. A leading colon (`:PATH`)
-means the staged state.
+Both names and paths may contain colons. The longest name of a commit counts: each colon is tried
+from the right, and the first whose left side names a commit separates; that of a key such as `~:42`
+never does. A leading colon (`:PATH`) means the staged state.
 """
 
 from __future__ import annotations
@@ -50,16 +50,16 @@ def parse_address(current: OpenBranch, text: str) -> Address:
     if address is not None:
         return address
     keys = parse_keys(text)
-    ref = next((ref for ref, _ in _splits(text)), None)
+    *_, ref = (None, *(ref for ref, _ in _splits(text)))
     if ref is not None and current.branch.cell_at(keys) is None:
         current.commit(ref)  # raises the error about the ref
     return Address(None, keys)
 
 
 def _splits(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the text on both sides of each colon that may separate, from the left."""
-    for at, char in enumerate(text):
-        if char == ":" and at and not _begins_key(text, at):
+    """Yield the text on both sides of each colon that may separate, from the right."""
+    for at in range(len(text) - 1, 0, -1):
+        if text[at] == ":" and not _begins_key(text, at):
             yield text[:at], text[at + 1 :]
 
 

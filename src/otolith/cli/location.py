@@ -29,7 +29,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from otolith import opening
-from otolith.cli.errors import terminal_error
+from otolith.cli.errors import in_commands, terminal_error
 from otolith.cli.options import GlobalOptions
 from otolith.codecs import Codecs
 from otolith.core import Commit
@@ -201,9 +201,10 @@ class OpenBranch:
             return self.branch.resolve(expression)
         except RefNotFound as error:
             name = re.split(r"[~^]|@\{", expression)[0]
-            raise ref_not_found(error.message, name, self._refs(), error.hint) from None
+            hint = in_commands(error.hint)
+            raise ref_not_found(error.message, name, self.refs(), hint) from None
 
-    def _refs(self) -> list[str]:
+    def refs(self) -> list[str]:
         """Return the branches of the session and the tags, to suggest one of them."""
         return [*self.heads(), *self.repo.tags()]
 

@@ -208,7 +208,7 @@ def test_a_word_that_is_no_session_is_a_variable_of_the_current_one(place):
     assert typed("vars", "other").output.startswith("best  int")
     missing = typed("vars", "bets")
     assert missing.exit_code == 3
-    assert "there is no variable bets" in missing.stderr
+    assert "there is no session or variable bets" in missing.stderr
     assert "did you mean best?" in missing.stderr
 
 
@@ -237,6 +237,44 @@ def test_a_key_that_is_not_text_is_a_path(place):
     missing = run("cat", "~:8")
     assert missing.exit_code == 3
     assert "nothing at ~:8" in missing.stderr
+
+
+def test_a_branch_with_a_colon_is_told_from_a_path(place):
+    with Versioned(Disk("a.db"), session="trip") as state:
+        state.update({"b": 1, "b:c": 2})
+        state.commit("first")
+        other = state.fork("main:b")
+        other["c"] = 3
+        other.commit("on main:b")
+    assert "on main:b" in run("show", "main:b").output
+    assert run("cat", "main:b:c").output == "3\n"
+    assert run("cat", "main~0:b:c").output == "2\n"
+    assert run("cat", "main~0:b").output == "1\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("HEAD", "HEAD stands for the current commit"),
+        ("a.lock", "names that end with .lock are reserved"),
+        ("a..b", "leave out .."),
+        ("x y", "use letters, digits"),
+    ],
+)
+def test_a_name_that_cannot_be_is_refused_with_its_reason(place, name, hint):
+    with Versioned(Disk("a.db"), session="trip") as state:
+        state.commit("first", allow_empty=True)
+    for verb in ("branch", "tag"):
+        refused = run(verb, name)
+        assert (refused.exit_code, hint in refused.stderr) == (2, True)
+
+
+def test_a_ref_that_is_nowhere_gets_commands_as_its_hint(place):
+    with Versioned(Disk("a.db"), session="trip") as state:
+        state.commit("first", allow_empty=True)
+    refused = run("show", "zzz")
+    assert refused.exit_code == 3
+    assert "`otolith branch` lists branches, `otolith tag` lists tags" in refused.stderr
 
 
 def test_a_new_session_may_begin_on_any_branch(sessions):

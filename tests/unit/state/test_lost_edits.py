@@ -119,8 +119,10 @@ def test_a_commit_says_that_its_user_has_staged_edits(repo):
     trip = repo.session("trip", user="ann")
     trip.user["seat"] = "aisle"
     trip["a"] = 1
-    with pytest.warns(UserWarning, match="user of this session, ann, has staged edits.*seat"):
+    match = "user of this session, ann, has staged edits.*seat"
+    with pytest.warns(UserWarning, match=match) as warned:
         trip.commit()
+    assert [each.filename for each in warned] == [__file__]  # the line of the user's commit
     assert repo.user("ann").head is None
     trip.user.discard()
 

@@ -71,7 +71,7 @@ def show(options: GlobalOptions, what: str) -> None:
     notes of an agent. A merge is compared with its first parent.
     """
     with open_current(options, read_only=True) as current:
-        address = parse_ref_path(current, what)
+        address = None if what in current.refs() else parse_ref_path(current, what)
         if address is not None:
             value = to_json(_value(current, address))
             path = format_path(address.keys)

@@ -45,11 +45,22 @@ def check_name(name: str, *, what: str = "branch") -> str:
         BadRef: it has a character that expressions need, or nothing in it.
     """
     if not _is_text(name) or name == "HEAD" or not _NAME.match(name):
-        raise BadRef(
-            f"{name!r} cannot name a {what}",
-            hint="use letters, digits, and - _ . + = : / between them",
-        )
+        raise BadRef(f"{name!r} cannot name a {what}", hint=_name_hint(name))
     return name
+
+
+def _name_hint(name: object) -> str:
+    """Return why a name is refused, and what to do."""
+    if not isinstance(name, str):
+        return "use a str"
+    if name == "HEAD":
+        return "HEAD stands for the current commit: choose another name"
+    if name.endswith(".lock"):
+        return "names that end with .lock are reserved: choose another ending"
+    parts = next((part for part in ("..", "//", "@{") if part in name), None)
+    if parts is not None:
+        return f"leave out {parts}, which has a meaning of its own in expressions"
+    return "use letters, digits, and - _ . + = : / between them"
 
 
 def _is_text(name: object) -> bool:
