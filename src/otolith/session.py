@@ -52,6 +52,7 @@ from otolith.errors import (
     Unstorable,
     Unsupported,
 )
+from otolith.shapes import NOTHING, check_argument
 from otolith.state.event_log import EventLog
 from otolith.state.frames import Frame, merge_frames
 from otolith.state.schema.schema import SchemaGuard
@@ -449,6 +450,7 @@ class Versioned(TrackedBranch):
             raise Unsupported(
                 "a workspace needs a repo with a signing key", hint="open it with otolith.open"
             )
+        check_argument(folder, "folder", (str, PathLike, NOTHING), "a path")
         place = self._work_folder() if folder is None else Folder(folder)
         return workspace.Workspace(self, place, signatures=self.repo.signatures, runner=runner)
 
@@ -587,6 +589,10 @@ class Repo(BareRepo):
         """
         if codecs is not None and pickle is not None:
             raise Invalid("codecs= and pickle= are both given", hint="give pickle= to Codecs")
+        if clock is not None and not callable(clock):
+            raise Invalid(f"clock must be a function, got {type(clock).__name__}")
+        if not isinstance(cache_bytes, int):
+            raise Invalid(f"cache_bytes must be a number of bytes, got {cache_bytes!r}")
         self._secret = secret
         super().__init__(
             store,

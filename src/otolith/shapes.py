@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-from otolith.errors import Corrupt, Error
+from otolith.errors import Corrupt, Error, Invalid
 
 Kind: TypeAlias = "type | tuple[type, ...]"
 Shape: TypeAlias = "Mapping[str, Kind]"
@@ -114,3 +114,14 @@ def _fits(value: object, kind: type) -> bool:
     if kind is dict:
         return isinstance(value, Mapping) and all(type(name) is str for name in value)
     return isinstance(value, kind)
+
+
+def check_argument(value: object, name: str, kind: Kind, wanted: str, *, hint: str = "") -> None:
+    """Refuse an argument of the wrong type at once, before it fails somewhere inside.
+
+    Raises:
+        Invalid: it is not of that kind; `wanted` says what it must be, as in "a list of steps".
+    """
+    if not fits(value, kind):
+        got = repr(value) if isinstance(value, str | int | float) else type(value).__name__
+        raise Invalid(f"{name} must be {wanted}, got {got}", hint=hint)

@@ -8,8 +8,10 @@ new run only after the result of the last one was returned.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from difflib import get_close_matches
 from typing import Any, Generic, TypedDict, TypeVar, Unpack, overload
 
 from otolith.agent.ledger import LedgerEntry
@@ -22,6 +24,7 @@ from otolith.core import Target
 from otolith.errors import BadReply, Busy, Invalid, TimedOut
 from otolith.live import Live
 from otolith.session import Versioned
+from otolith.shapes import NOTHING, check_argument
 
 R = TypeVar("R")
 _STATE = "state"
@@ -62,6 +65,11 @@ class Agent:
         """
         if acts not in ("tools", "code"):
             raise Invalid(f'acts must be "tools" or "code", got {acts!r}')
+        _check_options(options)
+        check_argument(name, "name", str, "a text")
+        check_argument(instructions, "instructions", str, "a text")
+        check_argument(max_steps, "max_steps", (int, NOTHING), "a whole number, or None")
+        check_argument(max_seconds, "max_seconds", (float, NOTHING), "a number, or None")
         self.model = as_model(model)
         self.name = name
         self.tools = Toolbox(tools)
@@ -283,6 +291,17 @@ class Task(Generic[R]):
         if secret:
             raise Invalid(f"{', '.join(secret)} holds a secret, which is not stored")
         return found
+
+
+def _check_options(options: Mapping[str, Any]) -> None:
+    """Refuse an argument that an agent does not have; Python checks only those with a name."""
+    arguments = inspect.signature(Agent.__init__).parameters
+    known = [each for each in (*arguments, *AgentOptions.__annotations__) if each != "options"]
+    for name in options:
+        if name not in AgentOptions.__annotations__:
+            near = get_close_matches(name, known[1:], n=1)
+            hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(known[1:])}"
+            raise Invalid(f"Agent has no argument {name}", hint=hint)
 
 
 def _mark_returned(outcome: Outcome, runner: ModelOrchestrator, session: str) -> Outcome:

@@ -26,7 +26,7 @@ from otolith.agent.state import Observation
 from otolith.core import LOOP, Branch, Path, StateReader, Target, digest
 from otolith.errors import BadValue, Busy, Corrupt, NotFound
 from otolith.frozen import freeze, thaw
-from otolith.shapes import Shape, fields
+from otolith.shapes import Shape, check_argument, fields
 from otolith.state import LiveValues
 from otolith.types import short_repr
 
@@ -119,6 +119,7 @@ def call_key(*parts: Any, state: StateReader) -> str:
 
 def ledger_in(state: StateReader) -> list[LedgerEntry]:
     """Return all entries in a state, the oldest first."""
+    check_argument(state, "state", StateReader, "a state")
     with state.lock:
         return _by_time(_entries(state))
 

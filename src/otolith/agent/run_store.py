@@ -34,7 +34,7 @@ from otolith.errors import Corrupt, Invalid, MergeConflict
 from otolith.frozen import thaw
 from otolith.memory import Memory, ToolRecord
 from otolith.session import Versioned
-from otolith.shapes import fits, mapping
+from otolith.shapes import check_argument, fits, mapping
 from otolith.statecharts import Phase
 
 MAIN = "main"
@@ -53,6 +53,7 @@ _ABSENT = object()
 
 def list_runs(state: StateReader) -> list[str]:
     """Return the names of the runs in a state."""
+    check_argument(state, "state", StateReader, "a state")
     cell = state.cell_at(RUNS)
     keys = [] if cell is None else [key for key, _ in state.cells.entries(cell)]
     return [str(state.cells.encoding.unkey(key)) for key in keys]
@@ -65,6 +66,7 @@ def load_run(state: StateReader, name: str = MAIN) -> AgentState | None:
         SchemaMismatch: another version stored it, and no migration leads here.
         Corrupt: the stored data does not describe a run.
     """
+    check_argument(state, "state", StateReader, "a state")
     path = (*RUNS, name)
     head = value_at(state, (*path, HEAD))
     if head is None:

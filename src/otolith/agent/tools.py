@@ -51,6 +51,7 @@ from otolith.agent.function_schema import (
 from otolith.codecs import Codecs
 from otolith.core import Encoding, digest
 from otolith.errors import BadValue, Invalid, KeyNotFound
+from otolith.shapes import check_argument
 from otolith.state import Misfit, type_check
 from otolith.text.reprs import stable_repr
 
@@ -323,6 +324,7 @@ class Toolbox(Mapping[str, Tool]):
     """Tools by name."""
 
     def __init__(self, tools: Iterable[Tool | Callable[..., Any]] = ()) -> None:
+        check_argument(tools, "tools", Iterable, "a list of tools and functions")
         self._tools: dict[str, Tool] = {}
         for each in tools:
             self.add(each)

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
+from otolith.care.stale_values import check_repo
 from otolith.codecs import InertCodecs
 from otolith.core import (
     BareRepo,
@@ -101,11 +102,7 @@ def prune(
 
 def _check_arguments(verb: str, repo: object, progress: object) -> None:
     """Raise Invalid if a repo is not one, or the progress cannot be called."""
-    if not isinstance(repo, BareRepo):
-        raise Invalid(
-            f"{verb} needs a repo, got {type(repo).__name__}",
-            hint="give what otolith.open(path) returns; a state has its repo at state.repo",
-        )
+    check_repo(verb, repo)
     if progress is not None and not callable(progress):
         raise Invalid(
             f"{verb}: progress must be a function, got {type(progress).__name__}",

@@ -25,6 +25,7 @@ from otolith.care.stale_values import (
     StaleValueSearch,
     ValueCounter,
     branch_refs,
+    check_repo,
 )
 from otolith.codecs import Codecs, Opaque, migrate, migration_path
 from otolith.core import (
@@ -137,6 +138,7 @@ def plan_migration(
         RefNotFound: the session or branch does not exist.
         Unsupported: the repo was opened with other codecs than `Codecs`.
     """
+    check_repo("plan_migration", repo)
     count = ValueCounter(progress)
     states = (_BranchMigration(repo, ref, count) for ref in branch_refs(repo, session, branch))
     return [MigrationPlan(state.ref, state.stale()) for state in states]
@@ -161,6 +163,7 @@ def apply_migration(
         RefNotFound, Unsupported: as for `plan_migration`.
         StaleRef: others keep committing; branches migrated so far stay migrated.
     """
+    check_repo("apply_migration", repo)
     count = ValueCounter(progress)
     return [
         _migrate_branch(repo, ref, count, validate, is_dry=dry_run)

@@ -20,6 +20,7 @@ from otolith.care.stale_values import (
     StaleValueSearch,
     ValueCounter,
     branch_refs,
+    check_repo,
 )
 from otolith.codecs import Codecs
 from otolith.core import WORKSPACE, BareRepo, Branch, Cells, Commit, Path, format_path
@@ -90,6 +91,7 @@ def sign_anew(
         Denied: the repo was opened without a key.
         StaleRef: others keep committing; branches signed so far stay signed.
     """
+    check_repo("sign_anew", repo)
     count = ValueCounter(progress, "signing")
     refs = branch_refs(repo, session, branch)
     return [_sign_branch(repo, ref, count, is_dry=dry_run) for ref in refs]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple, Protocol
 
 from otolith.core import BareRepo, Cells, Commit, Path, scope_ref, split_ref
-from otolith.errors import BadValue, Denied, Error, MissingExtra, RefNotFound, UnknownType
+from otolith.errors import BadValue, Denied, Error, Invalid, MissingExtra, RefNotFound, UnknownType
 from otolith.types import Tag
 
 CountValue = Callable[[], None]
@@ -235,6 +235,15 @@ class MigrationPlan(NamedTuple):
     def failures(self) -> tuple[StaleValue, ...]:
         """The values that cannot be migrated."""
         return tuple(value for value in self.values if value.why)
+
+
+def check_repo(verb: str, repo: object) -> None:
+    """Raise Invalid if a repo is not one."""
+    if not isinstance(repo, BareRepo):
+        raise Invalid(
+            f"{verb} needs a repo, got {type(repo).__name__}",
+            hint="give what otolith.open(path) returns; a state has its repo at state.repo",
+        )
 
 
 def branch_refs(repo: BareRepo, session: str | None, branch: str | None) -> list[str]:

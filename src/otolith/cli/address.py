@@ -50,9 +50,9 @@ def parse_address(current: OpenBranch, text: str) -> Address:
     if address is not None:
         return address
     keys = parse_keys(text)
-    *_, ref = (None, *(ref for ref, _ in _splits(text)))
-    if ref is not None and current.branch.cell_at(keys) is None:
-        current.commit(ref)  # raises the error about the ref
+    refs = [ref for ref, _ in _splits(text)]
+    if refs and current.branch.cell_at(keys) is None:
+        current.commit(refs[-1])  # raises the error about the ref
     return Address(None, keys)
 
 

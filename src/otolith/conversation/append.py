@@ -86,14 +86,14 @@ def to_parts(content: Content | None) -> tuple[Part, ...]:
 
 
 def to_message(
-    role: Role, content: Content | None, *, calls: Iterable[Any] = (), name: str = ""
+    role: Role, content: Content | None, *, calls: Iterable[Any] | None = (), name: str = ""
 ) -> Message:
     """Return a message of content and tool calls: parts, or dicts as a provider writes them.
 
     Raises:
         BadMessage: the content is a message of another role, or parts and dicts are mixed.
     """
-    calls = tuple(calls)
+    calls = tuple(calls or ())  # a provider writes null for none
     if is_plain(content):
         found = as_dict(content)
         if "role" in found:

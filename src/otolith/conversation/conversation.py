@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 
 from otolith.conversation import discourse, formats
 from otolith.conversation.append import (
@@ -68,6 +68,7 @@ from otolith.conversation.token_counts import (
 )
 from otolith.core import Branch, StateReader
 from otolith.errors import BadMessage, BadValue, Error, Invalid, OverBudget
+from otolith.shapes import NOTHING, check_argument
 from otolith.state.base import clock_of
 from otolith.types import Clock
 
@@ -176,6 +177,7 @@ class Conversation(Sequence[Message]):
                 if step == 1:
                     return self._read(start, max(start, stop))
                 return [self[at] for at in range(start, stop, step)]
+            check_argument(index, "the number of a message", SupportsIndex, "a whole number")
             at = index + length if index < 0 else index
             if not 0 <= at < length:
                 raise IndexError(f"there is no message {index} among {length}")
@@ -214,6 +216,7 @@ class Conversation(Sequence[Message]):
         Raises:
             IndexError: the log is shorter.
         """
+        check_argument(at, "the number of a message", (SupportsIndex, NOTHING), "a whole number")
         length = self._store.length()
         end = length if at is None else at + length if at < 0 else at
         if not 0 <= end <= length:
@@ -313,6 +316,7 @@ class Conversation(Sequence[Message]):
         Raises:
             BadMessage: one of them cannot be part of this conversation.
         """
+        check_argument(messages, "messages", Iterable, "a list of messages")
         found: list[Any] = list(messages)
         if not all(isinstance(each, Message) for each in found):
             found = read_plain(found)

@@ -37,6 +37,7 @@ from otolith.errors import (
     StaleRef,
     Uncommitted,
 )
+from otolith.shapes import NOTHING, check_argument
 from otolith.types import Hash
 
 R = TypeVar("R")
@@ -228,6 +229,7 @@ class Branch(StateReader, MutableMapping[str, Any]):
         path: str | Path | None = None,
     ) -> Iterator[Commit]:
         """Yield commits, the latest first; with `path`, those that changed it."""
+        check_argument(limit, "limit", (int, NOTHING), "a whole number, or None for all")
         if target is None and self.head is None:
             return
         tip = self.resolve(target if target is not None else "@")
@@ -352,6 +354,8 @@ class Branch(StateReader, MutableMapping[str, Any]):
         """
         if iscoroutinefunction(edit):
             raise Invalid("transact: edit must be a plain function, got a coroutine function")
+        if not callable(edit):
+            raise Invalid(f"transact: edit must be a function, got {type(edit).__name__}")
         if type(attempts) is not int or attempts < 1:
             raise Invalid(f"transact: attempts must be an int, at least 1, got {attempts!r}")
         self._require_clean("transact")

@@ -154,7 +154,8 @@ class BareRepo:
 
     def resolver(self, name: str, function: Resolver) -> None:
         """Register a function for the merge policy `call:NAME`."""
-        if not name.isidentifier():
+        given: object = name
+        if not isinstance(given, str) or not given.isidentifier():
             raise Invalid(f"{name!r} cannot name a resolver", hint="use a Python identifier")
         self.backend.resolvers[name] = function
 

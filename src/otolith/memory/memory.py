@@ -25,6 +25,7 @@ from otolith.memory.plan import STATUSES, PlanStep, StepLike, StepState, TaskSta
 from otolith.memory.relevance import NoteWords, RecalledNote, Relevance, RelevantItems
 from otolith.memory.storage import CALLS, DATA, GOAL, ID, NOTES, PLAN, STATUS, TASK, StoredMemory
 from otolith.memory.tool_calls import ToolLog, ToolRecord
+from otolith.shapes import check_argument
 from otolith.state.base import clock_of
 from otolith.text.lines import clip_line
 from otolith.text.tokens import estimate_tokens
@@ -317,6 +318,7 @@ class Memory:
         """
         if isinstance(steps, str):
             raise BadValue("a plan is a list of steps, not one text", hint=f"use [{steps!r}]")
+        check_argument(steps, "steps", Iterable, "a list of steps", hint='use ["search", "book"]')
         with self.state.lock:
             plan = self._store.plan().replan(steps, self._now())
             self._store.put(plan.to_data(), PLAN)

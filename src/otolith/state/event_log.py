@@ -25,6 +25,7 @@ from typing import Any, NamedTuple, TypeAlias, overload
 
 from otolith.core import EVENTS, Cells, Commit, decode_commit, list_middle
 from otolith.errors import Invalid
+from otolith.shapes import NOTHING, check_argument
 from otolith.types import Hash
 
 _KEY = EVENTS.encode()
@@ -386,6 +387,7 @@ class EventLog(Sequence[Event]):
         Raises:
             Invalid: the limit is negative, or a datetime has no zone.
         """
+        check_argument(limit, "limit", (int, NOTHING), "a whole number, or None for all")
         if limit is not None and limit < 0:
             raise Invalid(f"limit must be 0 or more, got {limit}", hint="omit it to get all events")
         kinds = {kind} if isinstance(kind, str) else kind

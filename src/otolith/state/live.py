@@ -25,6 +25,7 @@ from otolith.core import (
     parse_path,
 )
 from otolith.errors import BadPath, BadValue, KeyNotFound, Unsupported
+from otolith.shapes import NOTHING, check_argument
 from otolith.state.base import AnyState
 from otolith.state.event_log import (
     CommonEvents,
@@ -48,6 +49,7 @@ class LiveValues(MutableMapping[str, Any]):
     def __init__(
         self, values: Mapping[str, Any] | None = None, *, clock: Clock | None = None
     ) -> None:
+        check_argument(values, "values", (Mapping, NOTHING), "a mapping")
         self._root: dict[Any, Any] = {}
         self.lock = RLock()
         self._clock = environment.wall_clock if clock is None else clock

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar, overload
 
 from otolith.errors import ChartMismatch, Corrupt, Invalid
+from otolith.shapes import check_argument
 from otolith.statecharts import analysis
 from otolith.statecharts.analysis import (
     ChartChange,
@@ -61,6 +62,11 @@ class Chart:
     """
 
     def __init__(self, definition: Definition, *, is_strict: bool | None = None) -> None:
+        if not isinstance(definition, Definition):
+            raise Invalid(
+                f"a chart is read by a method of the class, got {type(definition).__name__}",
+                hint="use Chart.from_data(dict), Chart.load(path) or Chart.from_scxml(text)",
+            )
         self.definition = definition
         self.is_strict = not definition.is_scxml if is_strict is None else is_strict
         self.bindings = Bindings()
@@ -79,6 +85,11 @@ class Chart:
         An SCXML document may contain files of its folder (`src`), and invoke those whose names it
         computes (`srcexpr`). All are read now: a step opens no files.
         """
+        if isinstance(path, Mapping):
+            raise Invalid(
+                "a chart in a dict is read by from_data", hint="use Chart.from_data(dict)"
+            )
+        check_argument(path, "path", (str, Path), "a path")
         chart = cls(read_file(path))
         chart.bindings.documents = texts_beside(path, chart.definition)
         return chart

@@ -17,6 +17,7 @@ from typing import Any, Literal, TypeAlias
 from urllib.parse import unquote
 
 from otolith.errors import Invalid, Unsupported
+from otolith.shapes import check_argument
 from otolith.stores.base import Store, check_limit
 from otolith.stores.keyvalue import KeyValueStore, KVStore
 from otolith.stores.layers import CachedStore
@@ -109,6 +110,8 @@ class Disk(SqliteStore):
         size_limit: int | None = None,
         durability: Literal["full", "fast"] = "full",
     ) -> None:
+        if not isinstance(path, str | os.PathLike):
+            raise Invalid(f"path must be a path, got {type(path).__name__}")
         file = file_in(os.fspath(path))
         super().__init__(
             file, durability=durability, limit_bytes=check_limit(size_limit, "size_limit")
@@ -119,6 +122,7 @@ class Cache(CachedStore):
     """A cache of `max_bytes` over another store, or over what `as_store` can make one of."""
 
     def __init__(self, store: StoreLike, *, max_bytes: int = 64 * 2**20) -> None:
+        check_argument(max_bytes, "max_bytes", int, "a number of bytes")
         if max_bytes < 0:
             raise Invalid(f"max_bytes must be 0 or more, got {max_bytes}")
         super().__init__(as_store(store), limit_bytes=max_bytes)

@@ -34,6 +34,7 @@ from otolith.core import (
 )
 from otolith.errors import Invalid
 from otolith.live import Live
+from otolith.shapes import check_argument
 from otolith.state.base import AnyState
 from otolith.state.live import LiveValues
 from otolith.text.lines import ELLIPSIS, clip_pieces, counted, printable, size_text
@@ -94,6 +95,7 @@ def view(
     """
     if focus not in FOCUSES:
         raise Invalid(f"focus must be {' or '.join(FOCUSES)}, got {focus!r}")
+    check_argument(max_tokens, "max_tokens", int, "a whole number of at least 1")
     if max_tokens < 1:
         raise Invalid(f"max_tokens must be at least 1, got {max_tokens}")
     if state is None:

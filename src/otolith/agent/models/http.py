@@ -42,6 +42,7 @@ from weakref import finalize
 
 from otolith.agent.models.secrets import Secrets
 from otolith.errors import BadReply, Busy, Denied, Error, Invalid, ModelFailed, TimedOut
+from otolith.shapes import check_argument
 
 T = TypeVar("T")
 
@@ -84,6 +85,7 @@ class Endpoint:
         Raises:
             Invalid: a URL is not one of HTTP, or `ca_file` has no certificates.
         """
+        check_argument(base_url, "base_url", str, "a text", hint="write https://host/v1")
         parts = urlsplit(base_url)
         if parts.scheme not in ("http", "https") or not parts.hostname or not _has_port(parts):
             shown = base_url.rpartition("@")[2].partition("?")[0]  # the rest may be secret

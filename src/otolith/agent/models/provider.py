@@ -191,6 +191,8 @@ def clean_key(key: str) -> str:
     Raises:
         Invalid: no header can carry the key; the message does not show it.
     """
+    if not isinstance(key, str):  # the message must not show it
+        raise Invalid(f"api_key must be a text, got {type(key).__name__}")
     bare = key.strip()
     if not bare.isascii() or not bare.isprintable():
         raise Invalid(

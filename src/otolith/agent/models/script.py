@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 from otolith.agent.models.base import Messages, OnText, Reply, Tools, as_reply
 from otolith.conversation import Message, Part, Role, Text, ToolCall
 from otolith.errors import BadReply, Invalid
+from otolith.shapes import check_argument
 
 ScriptLine: TypeAlias = (
     "str | Message | Reply | Mapping[str, Any] | list[Any] | Exception | Callable[..., Any]"
@@ -24,6 +25,7 @@ class ScriptedModel:
     """
 
     def __init__(self, lines: Iterable[ScriptLine], *, name: str = "scripted") -> None:
+        check_argument(lines, "lines", Iterable, "a list of texts and calls")
         self.name = name
         self.lines = list(lines)
         self.asked: list[tuple[Message, ...]] = []

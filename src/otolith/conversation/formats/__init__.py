@@ -114,8 +114,8 @@ def without_unknown_fields(message: Message) -> Message:
     return replace(message, meta=meta)
 
 
-def _format(name: str) -> DocumentFormat:
-    form: DocumentFormat | None = FORMATS.get(name)
+def _format(name: object) -> DocumentFormat:
+    form: DocumentFormat | None = FORMATS.get(name) if isinstance(name, str) else None
     if form is None:
         raise Invalid(f"unknown format {name!r}", hint=f"use one of {', '.join(FORMATS)}")
     return form

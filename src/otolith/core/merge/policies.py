@@ -116,7 +116,9 @@ def check_policy(name: str, resolvers: Mapping[str, Resolver]) -> str:
     Raises:
         BadPolicy: no policy or resolver has this name.
     """
-    known = name in NAMES or (name.startswith(CALL) and name[len(CALL) :] in resolvers)
+    given: object = name
+    is_call = isinstance(given, str) and given.startswith(CALL)
+    known = name in NAMES or (is_call and name[len(CALL) :] in resolvers)
     if not known:
         raise BadPolicy(
             f"{name!r} is not a merge policy",

@@ -18,6 +18,7 @@ from itertools import pairwise, product
 from typing import Any, Literal, TypeAlias
 
 from otolith.errors import BadValue, IllegalTransition, StepFailed
+from otolith.shapes import check_argument
 from otolith.statecharts.analysis.explore import StateGraph, explore
 from otolith.statecharts.analysis.inputs import ParsedItem, ScriptItem, parse_item
 from otolith.statecharts.engine.compiled_chart import CompiledChart
@@ -132,6 +133,7 @@ def simulate(
     Raises:
         BadValue: an item is none of these.
     """
+    check_argument(events, "events", Iterable, "a list of events and times")
     items = [parse_item(item) for item in events]
     if is_strict is None:
         is_strict = not chart.definition.is_scxml

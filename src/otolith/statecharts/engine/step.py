@@ -43,6 +43,7 @@ from typing import Any, NamedTuple
 
 from otolith.errors import BadValue, ChartMismatch, Corrupt, IllegalTransition
 from otolith.frozen import freeze
+from otolith.shapes import NOTHING, check_argument
 from otolith.statecharts.engine.compiled_chart import (
     HINT_OTHER_CHART,
     CompiledChart,
@@ -96,6 +97,7 @@ def start(
     session: str = "",
 ) -> StepResult:
     """Return the first snapshot of a chart, after everything that entering it causes."""
+    check_argument(data, "data", (Mapping, NOTHING), "a mapping")
     if not SYSTEM_NAMES.isdisjoint(data or ()):
         names = ", ".join(sorted(SYSTEM_NAMES.intersection(data or ())))
         raise BadValue(f"data contains the system variable {names}", hint="choose other names")

@@ -16,6 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from otolith.errors import BadChart, MissingExtra, NotFound
+from otolith.shapes import check_argument
 from otolith.statecharts.definition import (
     Datum,
     Definition,
@@ -179,6 +180,7 @@ def read_table(
     Raises:
         BadChart: a key is not a pair, or the initial state does not occur.
     """
+    check_argument(table, "table", Mapping, "a mapping of (state, event) to states")
     ends = {_name_of(state) for state in final or ()}
     # The order of states is part of the hash: the initial one comes first, wherever it occurs.
     transitions: dict[str, list[Transition]] = {_name_of(initial): []}
