@@ -61,7 +61,7 @@ from otolith.state.tracked_branch import TrackedBranch
 from otolith.state.tracker.aliases import ValueReader
 from otolith.state.tracker.held import HeldValue
 from otolith.stores import KVStore, Store, as_store
-from otolith.types import Clock, Hash, Tag
+from otolith.types import Clock, Hash, Tag, cut_line
 
 if TYPE_CHECKING:
     from otolith.conversation import Conversation
@@ -113,7 +113,7 @@ class SessionSnapshot(Snapshot):
         return Frame(self, parse_path(path))
 
     def __repr__(self) -> str:
-        return f"<SessionSnapshot {self.commit.short} {self.commit.message!r}>"
+        return f"<SessionSnapshot {self.commit.short} {cut_line(repr(self.commit.message))}>"
 
     @cached_property
     def events(self) -> EventLog:

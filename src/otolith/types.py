@@ -118,7 +118,7 @@ def short_repr(*names: str) -> Callable[[type[T]], type[T]]:
                 for at, (name, value) in enumerate(shown)
                 if value is not None and value is not False and not _is_empty(value)
             ]
-            return f"<{' '.join([type(self).__name__, _one_line(' '.join(parts), _REPR_LETTERS)])}>"
+            return f"<{' '.join([type(self).__name__, cut_line(' '.join(parts), _REPR_LETTERS)])}>"
 
         describe.__name__, describe.__qualname__ = "__repr__", f"{kind.__qualname__}.__repr__"
         kind.__repr__ = describe  # type: ignore[assignment]
@@ -134,15 +134,16 @@ def _is_empty(value: object) -> bool:
 def _bare(value: object) -> str:
     """Return a value that stands by itself: a word without quotes."""
     if isinstance(value, str) and value.isprintable() and " " not in value:
-        return _one_line(value, _FIELD_LETTERS)
+        return cut_line(value, _FIELD_LETTERS)
     return _field(value)
 
 
 def _field(value: object) -> str:
     value = dict(value) if isinstance(value, Mapping) else value
-    return _one_line(_short.repr(value), _FIELD_LETTERS)
+    return cut_line(_short.repr(value), _FIELD_LETTERS)
 
 
-def _one_line(text: str, limit: int) -> str:
+def cut_line(text: str, limit: int = _REPR_LETTERS) -> str:
+    """Return a text on one line for a repr, cut where it is too long."""
     line = " ".join(text.split())
     return line if len(line) <= limit else f"{line[: limit - 1]}…"

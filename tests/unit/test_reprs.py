@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from otolith import Disk, Runner, Versioned
+from otolith import Chart, Disk, Runner, Versioned
 from otolith.agent import Agent, ScriptedModel, ledger_in, replay, replies_in
 from otolith.care import verify
+from otolith.core import Snapshot
 
 LONG = "a word\n" * 400
 
@@ -22,7 +23,11 @@ def state(tmp_path: Path) -> Iterator[Versioned]:
 
 def of_history(state: Versioned) -> Iterator[object]:
     state["plan"] = LONG
-    yield state.commit(LONG)
+    made = state.commit(LONG)
+    yield from (made, state.at(made), Snapshot(state.cells, made))
+    yield state.events.append("note", text=LONG)
+    yield from state.status()
+    state.commit("noted")
     other = state.fork("other")
     state["plan"], other["plan"] = LONG + "ours", LONG + "theirs"
     state.commit("ours")
@@ -78,8 +83,16 @@ def of_a_workspace(state: Versioned) -> Iterator[object]:
         yield from (*work.vars(), *work.diff())
 
 
+def of_a_chart(state: Versioned) -> Iterator[object]:
+    rows = {(f"s{number}", "go"): f"s{number + 1}" for number in range(100)}
+    chart = Chart.from_table(rows, initial="s0", data={"text": LONG})
+    machine = state.lifecycle(chart)
+    yield from (chart, chart.definition, machine, machine.send("go"), machine.snapshot)
+    yield from (chart.simulate(["go"]), *chart.paths())
+
+
 @pytest.mark.parametrize(
-    "objects", [of_history, of_a_conversation, of_a_memory, of_a_run, of_a_workspace]
+    "objects", [of_a_chart, of_history, of_a_conversation, of_a_memory, of_a_run, of_a_workspace]
 )
 def test_an_object_is_one_line_at_a_prompt(state, objects):
     for each in objects(state):

@@ -36,6 +36,7 @@ from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar
 
 from otolith.aio.lanes import Lane
 from otolith.errors import Error
+from otolith.types import cut_line
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -111,8 +112,12 @@ _MIRRORS: dict[type, tuple[type[Mirror], bool]] = {}
 class Lookup(Coroutine[Any, Any, Any]):
     """What `mirror[key]` returns: a coroutine that refuses to be taken for the value."""
 
-    def __init__(self, start: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+    def __init__(self, start: Callable[[], Coroutine[Any, Any, Any]], key: object) -> None:
         self._start = start
+        self._key = key
+
+    def __repr__(self) -> str:
+        return f"<aio.Lookup [{cut_line(repr(self._key))}], to be awaited>"
 
     @cached_property
     def _coroutine(self) -> Coroutine[Any, Any, Any]:
@@ -280,7 +285,7 @@ def _method(plain: type, name: str, *, is_apart: bool) -> Any:
 
         @wraps(found)
         def look_up(self: Mirror, key: Any) -> Lookup:
-            return Lookup(lambda: self._look_up(key))
+            return Lookup(lambda: self._look_up(key), key)
 
         return look_up
     if inspect.isgeneratorfunction(found) or _is_iterator(found):

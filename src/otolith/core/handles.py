@@ -29,7 +29,7 @@ from otolith.core.history.commits import Commit
 from otolith.core.paths import Path, format_path, parse_path
 from otolith.core.trees.cells import EMPTY_LIST, EMPTY_MAP, Cells, walk
 from otolith.errors import BadPath, BadValue, KeyNotFound, ReadOnly
-from otolith.types import Tag
+from otolith.types import Tag, cut_line
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -191,7 +191,7 @@ class Snapshot(StateReader):
         return walk(self._tree, self.commit.cell, names)
 
     def __repr__(self) -> str:
-        return f"<Snapshot {self.commit.short} {self.commit.message!r}>"
+        return f"<Snapshot {self.commit.short} {cut_line(repr(self.commit.message))}>"
 
 
 def _read_only(path: Path) -> ReadOnly:

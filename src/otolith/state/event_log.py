@@ -26,7 +26,7 @@ from typing import Any, NamedTuple, TypeAlias, overload
 from otolith.core import EVENTS, Cells, Commit, decode_commit, list_middle
 from otolith.errors import Invalid
 from otolith.shapes import NOTHING, check_argument
-from otolith.types import Hash
+from otolith.types import Hash, cut_line
 
 _KEY = EVENTS.encode()
 
@@ -242,7 +242,7 @@ class Event:
 
     def __repr__(self) -> str:
         by = f" by {self.agent}" if self.agent else ""
-        return f"<{type(self).__name__} {self.index} {self.kind}{by} {self.data!r}>"
+        return f"<{type(self).__name__} {self.index} {self.kind}{by} {cut_line(repr(self.data))}>"
 
 
 # Kinds as classes, for `isinstance(event, ActionEvent)`; an event of any other kind is an `Event`.

@@ -25,6 +25,7 @@ from typing import Literal as Word
 from blake3 import blake3
 
 from otolith.errors import BadChart
+from otolith.types import short_repr
 
 Kind: TypeAlias = Word["atomic", "compound", "parallel", "final", "history"]
 Matching: TypeAlias = Word["prefix", "exact"]
@@ -242,6 +243,7 @@ class State:
     place: str = _remark("")
 
 
+@short_repr("name", "version")
 @dataclass(frozen=True, slots=True)
 class Definition:
     """A whole chart: its root state, and the rules for running it."""

@@ -19,6 +19,7 @@ from otolith.statecharts.analysis.explore import Configuration, Edge, StateGraph
 from otolith.statecharts.analysis.inputs import ScriptItem, format_item
 from otolith.statecharts.engine.compiled_chart import CompiledChart
 from otolith.statecharts.snapshot import Status
+from otolith.types import short_repr
 
 Goal: TypeAlias = str | tuple[str, ...] | Callable[[Configuration], bool]
 """A state that must be active, all active leaves, or a test for a configuration."""
@@ -27,6 +28,7 @@ _TRIES_PER_PATH = 1_000
 """How many steps the search for simple paths may make, for each path that it may return."""
 
 
+@short_repr("phase", "status", "script")
 @dataclass(frozen=True, slots=True)
 class Path:
     """A script, and the configuration it leads to."""

@@ -76,6 +76,7 @@ from otolith.statecharts.snapshot import (
     Microstep,
     check_fields,
 )
+from otolith.types import cut_line
 
 
 class StepResult(NamedTuple):
@@ -84,6 +85,10 @@ class StepResult(NamedTuple):
     snapshot: ChartSnapshot
     effects: tuple[Effect, ...]
     trace: tuple[Microstep, ...]
+
+    def __repr__(self) -> str:
+        phase = ", ".join(self.snapshot.configuration)
+        return f"<StepResult {cut_line(phase)}, {len(self.effects)} effects>"
 
 
 _new = tuple.__new__  # a NamedTuple made without its argument check: the plain step is hot
