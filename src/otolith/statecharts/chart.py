@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from inspect import iscoroutinefunction
+from os import PathLike
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
@@ -89,7 +90,7 @@ class Chart:
             raise Invalid(
                 "a chart in a dict is read by from_data", hint="use Chart.from_data(dict)"
             )
-        check_argument(path, "path", (str, Path), "a path")
+        check_argument(path, "path", (str, PathLike), "a path")
         chart = cls(read_file(path))
         chart.bindings.documents = texts_beside(path, chart.definition)
         return chart
