@@ -93,6 +93,8 @@ class Aliases:
             for other in self._other_names(path, home):
                 if other in home:
                     self._unite(home, other, path)
+                elif _meets_twice(other, home[path], home):
+                    continue  # it leads in a circle, and a shorter path leads there too
                 elif room:  # one side of a merge dropped it, the other built upon it
                     room -= 1
                     self._groups[home[path]].append(SharedPlace(other, views[path]))
@@ -440,3 +442,9 @@ def _not_found(keys: Path) -> KeyNotFound:
     return KeyNotFound(
         f"nothing at {format_path(keys)}", hint="list(state) shows what is at the top"
     )
+
+
+def _meets_twice(path: Path, first: Path, home: Mapping[Path, Path]) -> bool:
+    """Tell whether the way to an object, given by its first place, passes an object twice."""
+    passed = [home[path[:length]] for length in range(1, len(path)) if path[:length] in home]
+    return len({*passed, first}) <= len(passed)
