@@ -46,6 +46,7 @@ class Own:
     def __init__(self, name: int) -> None:
         self.name = name
         self.kids: list[object] = []
+        self.extra: object = None
 
 
 class Careful:
@@ -79,16 +80,9 @@ PICKLED: dict[str, Callable[[int], Any]] = {
     "defaultdict": lambda n: defaultdict(list, z=[n]),
     "ordered": lambda n: OrderedDict(z=n, a=[n]),
     "deque": lambda n: deque([[n]]),
-    "object array": lambda n: _objects([n], None),
     "array.array": lambda n: array("q", [n]),
 }
 ARRAYS: dict[str, Callable[[int], Any]] = {"array": lambda n: np.arange(n, n + 6.0)}
-
-
-def _objects(*parts: object) -> Any:
-    made = np.empty(len(parts), dtype=object)
-    made[:] = parts
-    return made
 
 
 # Parts, changes, and comparison
@@ -100,8 +94,6 @@ def parts(value: Any) -> list[tuple[object, Any]]:
         return sorted(value.items(), key=lambda pair: repr(pair[0]))
     if isinstance(value, list | tuple | deque):
         return list(enumerate(value))
-    if isinstance(value, np.ndarray) and value.dtype == object:
-        return list(enumerate(value.tolist()))
     if isinstance(value, Node | Frozen | Own | Careful):
         return sorted((k, v) for k, v in vars(value).items() if k != "cache")
     return []
@@ -157,7 +149,7 @@ def _is_value(value: object) -> bool:
 
 def _memory(value: Any) -> int:
     """Return the identity of the memory of an array, or 0."""
-    if not isinstance(value, np.ndarray) or value.dtype == object:
+    if not isinstance(value, np.ndarray):
         return 0
     while isinstance(value.base, np.ndarray):
         value = value.base
@@ -179,8 +171,8 @@ def _leaf(value: Any) -> object:
 
 def put_into(target: Any, part: Any, number: int) -> bool:
     """Put an object into another one; tell whether that was possible."""
-    if isinstance(target, Own | Careful) and number % 2:
-        target.extra = part if isinstance(target, Own) else None  # type: ignore[union-attr]
+    if isinstance(target, Own) and number % 2:
+        target.extra = part
     elif isinstance(target, Node) and number % 2:
         target.parent = part
     elif isinstance(target, Node | Own | Careful):
@@ -189,8 +181,6 @@ def put_into(target: Any, part: Any, number: int) -> bool:
         target.append(part)
     elif isinstance(target, dict):
         target[f"k{number % 3}"] = part
-    elif isinstance(target, np.ndarray) and target.dtype == object:
-        target[number % len(target)] = part
     else:
         return False
     return True
@@ -210,7 +200,7 @@ def change(target: Any, number: int) -> None:
         target["m"] = number
     elif isinstance(target, Node | Own | Careful):
         target.name = number
-    elif isinstance(target, np.ndarray) and target.dtype != object:
+    elif isinstance(target, np.ndarray):
         target[0] = number
 
 

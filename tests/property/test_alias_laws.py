@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from tests.property.alias_programs import ARRAYS, MODELS, PLAIN, generate, play, shrink
+from tests.property.alias_programs import (
+    ARRAYS,
+    MODELS,
+    PICKLED,
+    PLAIN,
+    generate,
+    play,
+    shrink,
+)
 
 CASES = {
     "plain data": (PLAIN, False),
     "models and arrays": (PLAIN | MODELS | ARRAYS, False),
     "cycles": (PLAIN | MODELS | ARRAYS, True),
+    "pickled objects": (PLAIN | MODELS | ARRAYS | PICKLED, True),
 }
 
 

@@ -21,8 +21,9 @@ from __future__ import annotations
 
 import io
 import pickle
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import itemgetter
+from typing import Any, NamedTuple, TypeAlias, cast
 
 from blake3 import blake3
 
@@ -193,6 +194,71 @@ class _Unpickler(pickle.Unpickler):
             if (module, found) == (module_name, global_name):
                 raise
             return super().find_class(module, found)
+
+
+# Objects inside of what is pickled
+
+
+def pickled_objects(value: object) -> list[object]:
+    """Return the objects that a pickle of a value has in it, in the order they are met there.
+
+    What cannot be pickled has none: storing it reports that.
+    """
+    pickler = pickle.Pickler(_Nowhere(), _PROTOCOL, buffer_callback=lambda _: False)
+    try:
+        pickler.dump(value)
+    except Exception:  # noqa: BLE001  # __reduce__ is the user's, and may raise anything
+        return []
+    return [each for _, each in sorted(pickler.memo.copy().values(), key=itemgetter(0))]
+
+
+class _Nowhere:
+    """A file that forgets what is written to it."""
+
+    def write(self, data: Any, /) -> int:
+        return len(data)
+
+
+def copied(
+    values: Sequence[object], *, instead: Mapping[int, object], kept: Iterable[object]
+) -> list[Any] | None:
+    """Return copies of values, made by pickling them together; None if that is impossible.
+
+    `instead` are objects that take the place of others, by the identity of those. Objects in `kept`
+    are not copied: the copies refer to them.
+    """
+    stay = list(kept)
+    numbers = {id(each): number for number, each in enumerate(stay)}
+    references = {gone: numbers.get(id(each), each) for gone, each in instead.items()}
+    sink = io.BytesIO()
+    try:
+        _Copier(sink, references | numbers).dump(list(values))
+        sink.seek(0)
+        return cast("list[Any]", _CopyReader(sink, stay).load())
+    except Exception:  # noqa: BLE001  # as above, and __setstate__ is the user's too
+        return None
+
+
+class _Copier(pickle.Pickler):
+    """Writes references in the places of objects: what is copied instead, or a number."""
+
+    def __init__(self, sink: io.BytesIO, references: Mapping[int, object]) -> None:
+        super().__init__(sink, protocol=_PROTOCOL)
+        self._references = references
+
+    def persistent_id(self, thing: Any, /) -> Any:
+        return self._references.get(id(thing))
+
+
+class _CopyReader(pickle.Unpickler):
+    """Reads what a _Copier wrote in this process."""
+
+    def __init__(self, sink: io.BytesIO, kept: list[object]) -> None:
+        super().__init__(sink)
+        self._kept = kept
+
+    def persistent_load(self, reference: Any, /) -> Any:
+        return self._kept[reference] if type(reference) is int else reference
 
 
 def _sign(key: bytes, name: str, pieces: Iterable[list[bytes] | list[memoryview]]) -> bytes:

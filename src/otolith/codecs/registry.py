@@ -241,6 +241,7 @@ class Codecs:
         self._pickles = pickles
         self._by_code = {code: codec for codec in self._codecs for code in codec.codes}
         self._lowerings: dict[type, Lowering] = {Opaque: lower_opaque}
+        self._pickled: set[type] = set()
 
     def __repr__(self) -> str:
         """Show how much is registered."""
@@ -272,8 +273,19 @@ class Codecs:
         for codec in self._codecs:
             if lowering := codec.lowering(kind):
                 self._lowerings[kind] = lowering
+                if codec is self._pickles:
+                    self._pickled.add(kind)
                 return lowering
         return None
+
+    def is_pickled(self, kind: type) -> bool:
+        """Tell whether values of exactly this type are stored as pickles."""
+        if kind in _STORED_BY_CORE:
+            return False
+        try:
+            return (kind in self._lowerings or bool(self.lowering(kind))) and kind in self._pickled
+        except BadValue:
+            return False
 
     def lift(self, code: int, data: object) -> object:
         """Return the value that was lowered to this, given data that is lifted already.
@@ -366,6 +378,7 @@ class Codecs:
         lifts = {**(older or {}), version: lift}
         self._customs.register(CustomType(kind, name, version, lower, lifts))
         self._lowerings.pop(kind, None)
+        self._pickled.discard(kind)
 
     def register_model(
         self,

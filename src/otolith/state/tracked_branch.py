@@ -43,6 +43,7 @@ from otolith.state.tracker.aliases import Load, ValueReader
 from otolith.state.tracker.fingerprints import is_fixed
 from otolith.state.tracker.held import MISSING, HeldValue, put_part, remove_part
 from otolith.state.tracker.imprints import ImprintKind
+from otolith.state.tracker.sealed_objects import SealedObjects
 from otolith.state.tracker.shared_objects import identity, object_identities
 
 
@@ -157,7 +158,13 @@ class ChangeTracker:
         moved = self._moved([path for path, _ in self.held])
         live = {path: self.held.at(path).value for path in moved}
         others = [hold.value for path, hold in self.held if path not in moved]
-        update = InPlaceUpdate(live.values(), fixed=others, fingerprint=self._fingerprint)
+        self.reader.sealed.forget()
+        update = InPlaceUpdate(
+            live.values(),
+            fixed=others,
+            fingerprint=self._fingerprint,
+            sealed=self.reader.sealed,
+        )
         for path in sorted(moved, key=self._stage.names):
             self._update(path, moved[path], update)
         self.aliases.separate(self.held)
@@ -170,7 +177,10 @@ class ChangeTracker:
 
     def update_of(self, value: object) -> InPlaceUpdate:
         """Return an update of one value in which shared objects stay where they are equal."""
-        return InPlaceUpdate([value], fingerprint=self._fingerprint, keep_shared=True)
+        self.reader.sealed.forget()
+        return InPlaceUpdate(
+            [value], fingerprint=self._fingerprint, sealed=self.reader.sealed, keep_shared=True
+        )
 
     def _moved(self, paths: list[Path]) -> dict[Path, bytes]:
         """Return the staged cells of held values that differ from them; drop what is gone."""
@@ -223,11 +233,13 @@ class InPlaceUpdate:
         *,
         fixed: Iterable[object] = (),
         fingerprint: Callable[[object], int | None],
+        sealed: SealedObjects,
         keep_shared: bool = False,
     ) -> None:
         stay = list(fixed)
-        _, self._shared = object_identities([*live, *stay])
-        self._taken = self._shared & object_identities(stay)[0] if self._shared and stay else set()
+        _, self._shared = object_identities([*live, *stay], sealed)
+        taken = object_identities(stay, sealed)[0] if self._shared and stay else set()
+        self._taken = self._shared & taken
         self._fingerprint = fingerprint
         self._keep_shared = keep_shared
 

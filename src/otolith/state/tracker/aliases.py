@@ -12,21 +12,25 @@ Theory of operation:
    whose content differs from that of most are not joined; they have *diverged*.
 3. Their entries stay until something else is committed, so that reading alone changes nothing.
 4. Before a commit, `new_record` compares the record with the objects that are shared now.
-5. A merge of two records can leave places out that follow from others: if `a` and `b` are one
+5. No object can be put into a sealed one (`sealed_objects.py`). Where a sealed object has one in it
+   that must be another, it is replaced by a copy that refers to that one (`_join_sealed`).
+6. A merge of two records can leave places out that follow from others: if `a` and `b` are one
    object, `a/x` and `b/x` are too. `_add_implied_places` adds them.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-from otolith.codecs import Lost, Order, part_at, with_part
+from otolith.codecs import Lost, Order, with_part
 from otolith.core import ALIASES, Cells, Path, Stage, format_path
-from otolith.errors import KeyNotFound
+from otolith.errors import BadValue, Denied, KeyNotFound, MissingExtra, UnknownType, Untrusted
 from otolith.state.tracker.fingerprints import is_fixed
 from otolith.state.tracker.held import MISSING, HeldValue, HeldValues
 from otolith.state.tracker.imprints import ImprintKind
+from otolith.state.tracker.sealed_objects import SealedObjects
 from otolith.state.tracker.shared_objects import (
     ArrayView,
     Group,
@@ -44,12 +48,16 @@ _MORE = 8
 
 Entry: TypeAlias = list[Any]
 
+_UNREADABLE = (Denied, Untrusted, UnknownType, MissingExtra)
+"""Why a value that shares objects with the one that is read may have to stay out of it."""
+
 
 class Aliases:
     """Reads, joins and updates the record of one state.
 
     `reach` returns what is held at or above a path, read if need be, and None if nothing is there;
-    `fresh` returns another copy of what is stored at a path.
+    `fresh` returns another copy of what is stored at a path; `is_unchanged` tells whether a value
+    has the content that is stored, and `renew` notes that it has, with other objects in it.
     """
 
     def __init__(
@@ -57,16 +65,22 @@ class Aliases:
         *,
         reach: Callable[[Path], tuple[Path, HeldValue] | None],
         fresh: Callable[[Path], object],
+        is_unchanged: Callable[[HeldValue], bool],
+        renew: Callable[[HeldValue], None],
+        sealed: SealedObjects,
         fingerprint: Callable[[object], int | None],
         encode: Callable[[object], bytes],
         order: Order,
     ) -> None:
         self._reach = reach
         self._fresh = fresh
+        self._is_unchanged = is_unchanged
+        self._renew = renew
+        self._sealed = sealed
         self._fingerprint = fingerprint
         self._encode = encode
         self._order = order
-        self._scans = ObjectScans()
+        self._scans = ObjectScans(sealed)
         self._groups: dict[Path, Group] = {}
         self._shared: set[Path] = set()
         self._diverged: set[Path] = set()
@@ -82,6 +96,7 @@ class Aliases:
             place = SharedPlace(path, None if view is None else ArrayView.load(view))
             self._groups.setdefault(first, []).append(place)
         self._add_implied_places()
+        self._shared.update(place.path for group in self._groups.values() for place in group)
 
     def _add_implied_places(self) -> None:
         """Add places that are one object because they are in one object."""
@@ -162,15 +177,37 @@ class Aliases:
     def _separate_once(self, held: Mapping[Path, HeldValue]) -> bool:
         home = {place.path: first for first, group in self._groups.items() for place in group}
         moves = self._moves
-        for group in groups(held, self._scans.shared(held), self._order):
+        current = self._current_groups(held)
+        for group in current:
             objects: dict[Path, list[Path]] = {}
             for path, _ in group:
                 objects.setdefault(home.get(path, path), []).append(path)
+            whole = self._part(group[0].path)
             for paths in list(objects.values())[1:]:
-                fresh = self._fresh(paths[0])
-                for path in paths:
-                    self._put(path, fresh)
+                self._replace(paths, whole, current)
         return self._moves > moves
+
+    def _current_groups(self, held: Mapping[Path, HeldValue]) -> list[Group]:
+        """Return the places of each object that is in several now."""
+        self._sealed.forget()
+        return groups(held, self._scans.shared(held), self._order, self._sealed)
+
+    def _replace(self, paths: list[Path], whole: object, current: list[Group]) -> None:
+        """Put a fresh copy into places of an object, and fresh sealed objects around others."""
+        outside = [path for path in paths if not self._is_inside(path)]
+        for path in paths:
+            if path not in outside and self._part(path) is whole:
+                around = self._part(self._outer(path))
+                all_paths = [place.path for group in current for place in group]
+                same = [each for each in all_paths if self._part(each) is around]
+                self._put_fresh(same or [self._outer(path)])
+        self._put_fresh(outside)
+
+    def _put_fresh(self, paths: list[Path]) -> None:
+        """Put another copy of what is stored into places that are not inside of sealed objects."""
+        fresh = self._fresh(paths[0]) if paths else None
+        for path in paths:
+            self._put(path, fresh)
 
     def mark_removed(self, path: Path) -> None:
         """Note that this program removed or replaced what was at a path."""
@@ -186,14 +223,75 @@ class Aliases:
             names = self._read_all(self._pending)
         finally:
             self._pending = None
-        for _ in range(len(names) + 1):
+        renewed: dict[Path, HeldValue] = {}
+        for _ in range(len(names) + 1 if names else 0):
             before = self._moves
+            self._sealed.forget()
             # All are compared before any is joined: objects in a cycle contain each other.
             known = [(group, self._alike(group)) for group in map(self._groups.__getitem__, names)]
+            renewed |= self._join_sealed([alike for _, alike in known])
             for group, alike in known:
                 self._join(group, alike)
             if self._moves == before:  # a tuple that was joined may be another one since
                 break
+        for hold in renewed.values():
+            self._renew(hold)
+
+    def _join_sealed(self, known: list[list[Path]]) -> dict[Path, HeldValue]:
+        """Replace sealed objects by copies that have the objects of other places in them.
+
+        Returns the values that may be pickled in another way now.
+        """
+        joins, chosen = _SealedJoins(self._sealed), list[tuple[list[Path], object]]()
+        for alike in known:
+            places = [(self._outer(path), self._part(path), self._around(path)) for path in alike]
+            if any(around is not None for _, _, around in places):
+                chosen.append((alike, joins.add(places)))
+        if not chosen:
+            return {}
+        paths = [path for alike in known for path in alike]
+        units = {unit: hold for path in paths for unit, hold in [self._held_at(path)]}
+        unchanged = {unit: hold for unit, hold in units.items() if self._is_unchanged(hold)}
+        for alike, part in chosen:  # plain data that copies refer to must be complete
+            for path in alike:
+                self._put(path, part)
+        if not joins.around:
+            return unchanged
+        copies = self._sealed.copies(
+            list(joins.around.values()), instead=joins.instead, kept=joins.kept
+        )
+        if copies is None:
+            return unchanged
+        new = dict(zip(joins.around, copies, strict=True))
+        for path in [*paths, *joins.paths]:
+            copy = None if self._is_inside(path) else new.get(id(self._part(path)))
+            if copy is not None:
+                self._put(path, copy)
+        return unchanged
+
+    def _held_at(self, path: Path) -> tuple[Path, HeldValue]:
+        found = self._reachable(path)
+        assert found is not None, "what was compared is held"
+        return found
+
+    def _around(self, path: Path) -> object | None:
+        """Return the sealed object that a path leads into, or None."""
+        return self._part(self._outer(path)) if self._is_inside(path) else None
+
+    def _is_inside(self, path: Path) -> bool:
+        """Tell whether a path leads into a sealed object."""
+        return self._outer(path) != path
+
+    def _outer(self, path: Path) -> Path:
+        """Return the path of the sealed object that a path leads into, or the path itself."""
+        found = self._reachable(path)
+        if found is None:
+            return path
+        unit, hold = found
+        try:
+            return unit + self._sealed.split(hold.value, path[len(unit) :])[0]
+        except (LookupError, AttributeError, TypeError):
+            return path
 
     def _read_all(self, pending: set[Path]) -> list[Path]:
         """Hold all places of groups, and of the groups found on the way."""
@@ -202,7 +300,7 @@ class Aliases:
             for first in pending - done:
                 done.add(first)
                 for place in self._groups[first]:
-                    self._reach(place.path)
+                    self._reachable(place.path)
         return [first for first in self._groups if first in done]
 
     def _join(self, group: Group, alike: list[Path]) -> None:
@@ -247,24 +345,36 @@ class Aliases:
 
     def _part(self, path: Path) -> Any:
         """Return the object at a path inside a held value, or None."""
-        found = self._reach(path)
+        found = self._reachable(path)
         if found is None:
             return None
         unit, hold = found
         try:
-            return part_at(hold.value, path[len(unit) :])
+            return self._sealed.part_at(hold.value, path[len(unit) :])
         except (LookupError, AttributeError, TypeError):
             return None  # another program changed the shape of the value
 
     def _put(self, path: Path, part: object) -> bool:
-        """Replace the object at a path inside a held value."""
-        found = self._reach(path)
-        if found is not None:
-            unit, hold = found
-            steps = path[len(unit) :]
-            self._moves += part_at(hold.value, steps) is not part
-            hold.value = with_part(hold.value, steps, part)
-        return found is not None
+        """Replace the object at a path inside a held value; tell whether it is there now."""
+        found = self._reachable(path)
+        if found is None:
+            return False
+        unit, hold = found
+        steps = path[len(unit) :]
+        if self._sealed.part_at(hold.value, steps) is part:
+            return True
+        if self._sealed.split(hold.value, steps)[1]:
+            return False
+        self._moves += 1
+        hold.value = with_part(hold.value, steps, part)
+        return True
+
+    def _reachable(self, path: Path) -> tuple[Path, HeldValue] | None:
+        """Return what is held at or above a path; None if there is nothing that may be read."""
+        try:
+            return self._reach(path)
+        except _UNREADABLE:
+            return None
 
     def is_unreferenced(self, path: Path, hold: HeldValue) -> bool:
         """Tell whether the program has no reference to a value or to anything in it."""
@@ -277,7 +387,7 @@ class Aliases:
 
         Diverged places alone do not change the record, unless something is edited anyway.
         """
-        current = groups(held, self._scans.shared(held), self._order)
+        current = self._current_groups(held)
         if self._diverged and not is_edited and _are_within(current, self._groups.values()):
             return None
         before = [
@@ -303,6 +413,53 @@ class Aliases:
         return whole is not None and all(
             part is whole if view is None else _is_view(whole, part, view) for part, view in parts
         )
+
+
+class _SealedJoins:
+    """Which sealed objects have to be copied, and which objects take the places of others."""
+
+    def __init__(self, sealed: SealedObjects) -> None:
+        self._sealed = sealed
+        self._chosen: list[tuple[object, object]] = []  # and what each is stored as a part of
+        self.instead: dict[int, object] = {}
+        self.around: dict[int, object] = {}
+        self.paths: list[Path] = []
+
+    @property
+    def kept(self) -> list[object]:
+        """The objects that copies refer to: those that are not in a copy themselves."""
+        return [chosen for chosen, whole in self._chosen if id(whole) not in self.around]
+
+    def add(self, places: list[tuple[Path, Any, object | None]]) -> object:
+        """Add the places of one object, and return the object that all of them get.
+
+        A place is the path of a sealed object, what is inside, and the sealed object; or the path
+        of something else, that, and None.
+        """
+        chosen, whole = self._choose([(part, around) for _, part, around in places])
+        self._chosen.append((chosen, whole))
+        for path, part, around in places:
+            if part is chosen:
+                continue
+            self.instead[id(part)] = chosen
+            if around is not None:
+                self.around[id(around)] = around
+                self.paths.append(path)
+        return chosen
+
+    def _choose(self, places: list[tuple[Any, object | None]]) -> tuple[object, object]:
+        """Return the object for all places: plain data, which the program may refer to, or the
+        one in most places; and the sealed object around it, or itself.
+        """
+        counts = Counter(id(part) for part, _ in places)
+
+        def rank(place: tuple[Any, object | None]) -> tuple[bool, bool, int]:
+            part, around = place
+            is_plain = around is None and not self._sealed.has_parts(part)
+            return is_plain, around is None, counts[id(part)]
+
+        part, around = max(places, key=rank)
+        return part, part if around is None else around
 
 
 def _are_within(groups: Iterable[Group], others: Iterable[Group]) -> bool:
@@ -343,9 +500,13 @@ class ValueReader:
         self._stage = stage
         self._load = load or (lambda path, cell: cells.load(cell))
         self.held = HeldValues(cells, kinds)
+        self.sealed = SealedObjects(cells.encoding.codec)
         self.aliases = Aliases(
             reach=self.reach,
             fresh=self._fresh,
+            is_unchanged=self._is_unchanged,
+            renew=self._renew,
+            sealed=self.sealed,
             fingerprint=self.held.imprinter.fingerprint,
             encode=self.held.imprinter.put,
             order=cells.encoding.key,
@@ -424,7 +585,19 @@ class ValueReader:
         unit = self.held.find(path) or path
         cell = self._stage.get(unit)
         assert cell is not None, "what is held is staged"
-        return part_at(self._load(unit, cell), path[len(unit) :])
+        return self.sealed.part_at(self._load(unit, cell), path[len(unit) :])
+
+    def _is_unchanged(self, hold: HeldValue) -> bool:
+        try:
+            return hold.imprint is not None and self.held.changed_imprint(hold) is None
+        except BadValue:
+            return False
+
+    def _renew(self, hold: HeldValue) -> None:
+        """Take the imprint of a value again whose content is what is stored."""
+        if hold.imprint is not None:
+            hold.imprint = self.held.imprinter.take(hold.value, hold.imprint.cell)
+            hold.fingerprint = None
 
     def follow_aliases(self, *, again: bool = False) -> None:
         """Read the record of shared objects if the staged one is another, or in any case."""

@@ -33,6 +33,7 @@ from otolith.codecs import Order, cyclic_objects, has_parts, parts_of
 from otolith.core import Path
 from otolith.state.tracker.fingerprints import is_fixed, never_changes
 from otolith.state.tracker.held import HeldValue
+from otolith.state.tracker.sealed_objects import SealedObjects, hides_references
 
 STAND_IN = "DummyArray"
 """The class that `as_strided` puts between an array and the one it is a view of."""
@@ -125,7 +126,12 @@ class SharedPlace(NamedTuple):
 Group: TypeAlias = list[SharedPlace]
 
 
-def groups(held: Mapping[Path, HeldValue], common: set[int], order: Order) -> list[Group]:
+def groups(
+    held: Mapping[Path, HeldValue],
+    common: set[int],
+    order: Order,
+    sealed: SealedObjects | None = None,
+) -> list[Group]:
     """Return the places of what is shared in values or between them, a group to an object.
 
     `common` are the identities of what is in more than one place.
@@ -133,7 +139,7 @@ def groups(held: Mapping[Path, HeldValue], common: set[int], order: Order) -> li
     if not common:
         return []
     found: dict[int, list[tuple[Path, object]]] = {}
-    walk = _Walk(common, order)
+    walk = _Walk(common, order, sealed)
     for path in sorted(held, key=lambda path: [order(key) for key in path]):
         for steps, part in walk.within(held[path].value):
             found.setdefault(identity(part), []).append(((*path, *steps), part))
@@ -146,13 +152,18 @@ def places_of(value: object, identities: set[int], order: Order) -> list[tuple[P
     return _Walk(identities, order).within(value)
 
 
-def object_identities(values: Iterable[object]) -> tuple[set[int], set[int]]:
+def object_identities(
+    values: Iterable[object], sealed: SealedObjects | None = None
+) -> tuple[set[int], set[int]]:
     """Return the identities of the mutable objects in values, and of those found more than once."""
     seen: set[int] = set()
     twice: set[int] = set()
-    for _, again in levels(values, seen):
+    inside: set[int] = set()
+    for mutable, again in levels(values, seen):
         twice |= again
-    return seen, twice
+        if sealed is not None and not _are_plain(mutable):
+            twice |= sealed.collect(mutable, inside)
+    return seen | inside, twice | (seen & inside)
 
 
 def levels(values: Iterable[object], seen: set[int]) -> Iterator[tuple[list[Any], set[int]]]:
@@ -180,6 +191,10 @@ def levels(values: Iterable[object], seen: set[int]) -> Iterator[tuple[list[Any]
         level = gc.get_referents(*(mutable if divided == kinds else _of(divided, mutable)))
 
 
+def _are_plain(values: list[Any]) -> bool:
+    return _PLAIN.issuperset(map(type, values))
+
+
 def _of(kinds: set[type], values: list[Any]) -> list[Any]:
     return [value for value in values if type(value) in kinds]
 
@@ -200,9 +215,10 @@ class _Walk:
     An object in a value that contains itself has one place there: its stored form knows the others.
     """
 
-    def __init__(self, common: set[int], order: Order) -> None:
+    def __init__(self, common: set[int], order: Order, sealed: SealedObjects | None = None) -> None:
         self._common = common
         self._order = order
+        self._sealed = sealed
         self._known: dict[int, list[tuple[Path, object]]] = {}
         self._above: set[int] = set()
         self._cyclic: set[int] = set()
@@ -233,10 +249,18 @@ class _Walk:
             found = [((), value)] if own in self._common else []
             for step, part in parts_of(value, self._order):
                 found += [((step, *steps), each) for steps, each in self._within(part)]
+            found += self._inside(value)
             self._above.discard(id(value))
         if own in self._common:
             self._known[id(value)] = found
         return found
+
+    def _inside(self, value: object) -> list[tuple[Path, object]]:
+        """Return the numbers of the shared objects inside of a sealed one, and those objects."""
+        if self._sealed is None or type(value) in _PLAIN or not self._sealed.has_parts(value):
+            return []
+        parts = enumerate(self._sealed.parts(value))
+        return [((number,), part) for number, part in parts if id(part) in self._common]
 
     def _graph(self, top: object) -> list[tuple[Path, object]]:
         """Return the steps to shared objects in a value that contains itself, each object once."""
@@ -250,6 +274,7 @@ class _Walk:
             met.add(id(value))
             if identity(value) in self._common:
                 found.append((steps, value))
+            found += [((*steps, *number), part) for number, part in self._inside(value)]
             parts = parts_of(value, self._order)
             waiting += [((*steps, step), part) for step, part in parts]
         return found
@@ -302,10 +327,16 @@ class ObjectScan(NamedTuple):
     inside: list[int]
     seen: set[int]
     twice: set[int]
+    is_hidden: bool = False  # it has references that cannot be compared
 
     def is_current(self, value: object, imprint: object) -> bool:
         """Tell whether a value still has the same objects in it."""
-        if value is not self.value or imprint is not self.imprint or imprint is None:
+        if (
+            self.is_hidden
+            or value is not self.value
+            or imprint is not self.imprint
+            or imprint is None
+        ):
             return False
         return _inside(self.entered) == self.inside
 
@@ -330,7 +361,8 @@ _NOTHING = ObjectScan(None, None, [], [], [], set(), set())
 class ObjectScans:
     """The scans of all held values."""
 
-    def __init__(self) -> None:
+    def __init__(self, sealed: SealedObjects) -> None:
+        self._sealed = sealed
         self._known: dict[Path, ObjectScan] = {}
         self._places: Counter[int] = Counter()  # in how many values an object is
         self._several: set[int] = set()
@@ -342,7 +374,7 @@ class ObjectScans:
         for path, hold in held.items():
             scan = self._known.get(path, _NOTHING)
             if not hold.is_unreferenced and not scan.is_current(hold.value, hold.imprint):
-                self._replace(path, _scan(hold.value, hold.imprint))
+                self._replace(path, _scan(hold.value, hold.imprint, self._sealed))
         return self._several.union(*(scan.twice for scan in self._known.values() if scan.twice))
 
     def is_unreferenced(self, path: Path, hold: HeldValue) -> bool:
@@ -371,19 +403,36 @@ class ObjectScans:
                     del self._places[each]
 
 
-def _scan(value: object, imprint: object) -> ObjectScan:
+def _scan(value: object, imprint: object, sealed: SealedObjects) -> ObjectScan:
     """Walk the objects below a value, level by level, and note those met twice."""
     objects: list[Any] = []
     entered: list[object] = []
     seen: set[int] = set()
     twice: set[int] = set()
+    inside: set[int] = set()
+    met: list[Any] = []
     above: list[Any] = []
     for mutable, again in levels([value], seen):
         entered += _holders(above)
         twice |= again
+        if not _are_plain(mutable):
+            twice |= sealed.collect(mutable, inside)
+            met += chain.from_iterable(map(sealed.met, sealed.among(mutable)))
         above = mutable
         objects += mutable
-    return ObjectScan(value, imprint, objects, entered, _inside(entered), seen, twice)
+    entered += met
+    return ObjectScan(
+        value,
+        imprint,
+        objects,
+        entered,
+        _inside(entered),
+        seen | inside,
+        twice | (seen & inside),
+        is_hidden=any(
+            map(hides_references, chain(_of({*map(type, objects)} - _PLAIN, objects), met))
+        ),
+    )
 
 
 def _holders(objects: list[Any]) -> list[Any]:
