@@ -458,14 +458,25 @@ def _lift_recarray(form: Form) -> object:
 
 def _lower_masked(array: np.ma.MaskedArray[Any, Any]) -> Form:
     mask = np.ma.getmask(array)
-    fill = array._fill_value  # type: ignore[attr-defined]  # noqa: SLF001  # asking aloud sets it
     return {
         "data": array.data,
         "mask": None if mask is np.ma.nomask else mask,
-        "fill": None if fill is None else np.asarray(fill, array.dtype),
+        "fill": _fill(array),
         "hard": array.hardmask,
         "info": array._optinfo,  # type: ignore[attr-defined]  # noqa: SLF001
     }
+
+
+def _fill(array: np.ma.MaskedArray[Any, Any]) -> Array | None:
+    """Return the fill value of an array; None for the usual one, which a repr sets."""
+    fill = array._fill_value  # type: ignore[attr-defined]  # noqa: SLF001  # asking aloud sets it
+    if fill is None:
+        return None
+    own = np.asarray(fill, array.dtype)
+    usual = np.asarray(np.ma.default_fill_value(array), array.dtype)
+    if array.dtype.hasobject:
+        return None if repr(own.tolist()) == repr(usual.tolist()) else own
+    return None if own.tobytes() == usual.tobytes() else own
 
 
 def _lift_masked(data: Array, mask: Array | None, fill: Array | None, *rest: Any) -> object:

@@ -72,10 +72,13 @@ def test_ints_at_the_edges_of_64_bits_come_back(value):
     assert (again, type(again)) == (value, int)
 
 
-def test_every_nan_is_the_same():
-    odd = struct.unpack(">d", bytes.fromhex("fff8000000000123"))[0]
+@pytest.mark.parametrize("bits", ["7ff8000000000000", "fff8000000000123", "7ff8000000000001"])
+def test_a_nan_has_its_bits_again(bits):
+    odd = struct.unpack(">d", bytes.fromhex(bits))[0]
     assert math.isnan(odd)
-    assert ENCODING.encode(odd) == ENCODING.encode(math.nan) == ENCODING.encode(-math.nan)
+    for value in ([odd], {"a": odd, "b": [1, odd]}, [(odd,)]):
+        assert bits in ENCODING.encode(value).hex()
+    assert struct.pack(">d", ENCODING.decode(ENCODING.encode(odd))).hex() == bits
 
 
 def test_two_keys_that_are_stored_alike_are_refused():

@@ -119,10 +119,12 @@ def test_a_change_of_nothing_but_the_type_is_found(shape, old, new):
     assert track.is_changed()
 
 
-def test_a_nan_is_the_same_as_another_nan():
+def test_a_nan_is_the_same_as_another_nan_of_the_same_bits():
     track = Track([float("nan"), *long_list()])
-    track.value[0] = -float("nan")
+    track.value[0] = float("nan")
     assert not track.is_changed()
+    track.value[0] = -float("nan")
+    assert track.is_changed()
 
 
 @pytest.mark.parametrize("make", [dict, wide_dict])
@@ -271,3 +273,34 @@ def test_a_value_that_changes_while_it_is_encoded_is_refused():
     value["box"] = Box(1)
     with pytest.raises(BadValue, match="changed while it was being encoded"):
         track.how.update(value, track.imprint)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [[1, 2], [1.5, 2.5], ["a", "b"], [True, False], np.array([None, "x"], object)],
+    ids=str,
+)
+def test_showing_a_masked_array_makes_no_commit(content):
+    state = otolith.open("memory:").session("s")
+    masked = state["m"] = np.ma.array(content, mask=[False, True])
+    first = state.commit()
+    assert repr(masked)
+    assert state.is_clean
+    assert state.commit() == first
+    masked.fill_value = content[1]
+    assert state.commit() != first
+
+
+def test_a_method_of_a_list_is_that_of_the_list_in_the_state():
+    state = otolith.open("memory:").session("s")
+    numbers = state["numbers"] = [1]
+    state["add"] = numbers.append
+    state.commit()
+    state["add"](2)
+    state.commit()
+    assert numbers == [1, 2]
+    again = state.repo.session(state.session)
+    again["add"](3)
+    assert again["numbers"] == [1, 2, 3]
+    again.commit()
+    assert state.repo.session(state.session)["numbers"] == [1, 2, 3]

@@ -1,7 +1,7 @@
 """Canonical bytes for values: equal values have equal encodings, in every process.
 
 Plain data is MessagePack in its shortest form, with three rules that make it canonical: a float
-is always 64 bits and a NaN always the same one; a dict has its entries in its own order, which is
+is always 64 bits, those of a NaN as they are; a dict has its entries in its own order, which is
 part of the value; a value that is not plain is an extension whose payload is the encoding of the
 plainer data its codec returns. Where that data is a dict, it is a *form* (or the elements of a
 set): it has no order of its own, and its keys are sorted.
@@ -17,8 +17,6 @@ that a value that is going to be split is not encoded as a whole first.
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Callable, Collection, Iterable
 from gc import get_referents
 from itertools import chain, islice
@@ -48,7 +46,6 @@ _UNREADABLE = (msgspec.MsgspecError, TypeError, ValueError, RecursionError, Over
 
 _CONTAINERS = frozenset({dict, list})
 _PLAIN = frozenset({type(None), bool, int, float, str, bytes}) | _CONTAINERS
-_PERHAPS_NAN = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]", re.DOTALL)
 
 _first = itemgetter(0)
 _pack = Encoder().encode
@@ -188,7 +185,7 @@ class Encoding:
         if kind is int:
             return value if _INT_MIN <= value <= _INT_MAX else self._lower(value, depth, room)
         if kind is float:
-            return value if value == value else math.nan
+            return value
         if kind is list:
             _enter(len(value), depth, room)
             return [self._plain(part, depth + 1, room) for part in value]
@@ -291,7 +288,7 @@ def encode_plain(value: object, most: int) -> bytes | None:
                 data = _pack(value)
             except (TypeError, ValueError, OverflowError, RecursionError):
                 return None  # a number of more than 64 bits, or text with lone surrogates
-            return None if _PERHAPS_NAN.search(data) else data
+            return data
         dicts = [part for part in level if type(part) is dict]
         if not set(map(type, chain.from_iterable(dicts))) <= {str}:
             return None
@@ -308,7 +305,7 @@ def _utf8(text: str) -> bytes | None:
 
 
 def check_distinct(keys: list[bytes]) -> None:
-    """Refuse a map in which two keys have the same key bytes, as two NaNs do."""
+    """Refuse a map in which two keys have the same key bytes, as NaNs of the same bits do."""
     if len(set(keys)) != len(keys):
         raise BadValue("two of its keys have the same encoding", hint="do not use NaN as a key")
 

@@ -191,7 +191,7 @@ def _compare(
 _FIXED = frozenset({
     type(None), bool, int, float, complex, str, bytes, range, slice, type, Decimal, UUID,
     date, datetime, time, timedelta, timezone, ZoneInfo,
-    FunctionType, BuiltinFunctionType, ModuleType,
+    FunctionType, ModuleType,
 })  # fmt: skip
 
 _known: WeakKeyDictionary[type, bool] = WeakKeyDictionary()
@@ -209,6 +209,8 @@ def never_changes(value: object) -> bool:
     """Tell whether nothing in a value can change: as is_fixed, and for tuples of what is fixed."""
     if is_fixed(type(value)):
         return True
+    if type(value) is BuiltinFunctionType:  # a function, or the method of a list
+        return isinstance(value.__self__, ModuleType | type | None)
     return isinstance(value, tuple | frozenset) and all(map(never_changes, value))
 
 
