@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable
 from typing import Any
@@ -175,3 +176,11 @@ def test_strings_that_are_one_object_make_no_difference(state):
     again = reopened(state)
     assert again["a"].parts[1] is again["b"].parts[0]
     assert again.is_clean
+
+
+@pytest.mark.parametrize("make", [lambda: io.BytesIO(b"a"), lambda: io.StringIO("a"), deque, Own])
+def test_looking_into_a_pickled_object_does_not_change_it(state, make):
+    state["v"] = make()
+    first = state.commit()
+    assert state.commit() == first
+    assert reopened(state).is_clean

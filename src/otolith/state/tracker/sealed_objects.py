@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from types import FunctionType
 from typing import Any
 
 from otolith.codecs import Codecs, copied, part_at, pickled_objects
@@ -110,6 +111,8 @@ class SealedObjects:
         return made
 
 
+_DEFAULT_STATE: Any = object.__getstate__
+
 _BUILT_IN = frozenset({dict, list, set, bytearray})
 """Types whose instances have no attributes."""
 
@@ -129,6 +132,12 @@ def _of(kinds: set[type], values: list[Any]) -> list[Any]:
 
 
 def _attributes(value: object) -> object:
+    """Return the dict of an object's attributes, unless asking for it would make one."""
+    kind: Any = type(value)
+    if kind.__reduce__ is not object.__reduce__ or kind.__reduce_ex__ is not object.__reduce_ex__:
+        return None
+    if not (kind.__getstate__ is _DEFAULT_STATE or type(kind.__getstate__) is FunctionType):
+        return None  # as of a BytesIO, whose pickle is another one once it has such a dict
     try:
         return object.__getattribute__(value, "__dict__")
     except AttributeError:
