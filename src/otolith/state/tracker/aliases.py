@@ -421,6 +421,7 @@ class _SealedJoins:
     def __init__(self, sealed: SealedObjects) -> None:
         self._sealed = sealed
         self._chosen: list[tuple[object, object]] = []  # and what each is stored as a part of
+        self._replaced: list[object] = []  # while these exist, no other object has their identity
         self.instead: dict[int, object] = {}
         self.around: dict[int, object] = {}
         self.paths: list[Path] = []
@@ -442,6 +443,7 @@ class _SealedJoins:
             if part is chosen:
                 continue
             self.instead[id(part)] = chosen
+            self._replaced.append(part)
             if around is not None:
                 self.around[id(around)] = around
                 self.paths.append(path)
