@@ -591,3 +591,13 @@ def test_a_snapshot_shares_what_is_shared_in_a_value(state):
     everything = state.at(commit).to_dict()
     assert everything["pair"]["a"] is everything["other"]
     assert state.at(commit)["pair/b"] == ([1],)
+
+
+def test_an_object_in_several_places_of_a_circle_and_elsewhere_is_one(state):
+    state["a"] = shared = {"k": 1}
+    circle: list[Any] = [shared, shared]
+    circle.append(circle)
+    state["x"] = circle
+    again = reopened(state)
+    assert again["x"][0] is again["x"][1] is again["a"]
+    assert again["x"][2] is again["x"]

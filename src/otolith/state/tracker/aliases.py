@@ -24,7 +24,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-from otolith.codecs import Lost, Order, with_part
+from otolith.codecs import Lost, Order, cyclic_objects, with_part
 from otolith.core import ALIASES, Cells, Path, Stage, format_path
 from otolith.errors import BadValue, Denied, KeyNotFound, MissingExtra, UnknownType, Untrusted
 from otolith.state.tracker.fingerprints import is_fixed
@@ -39,6 +39,7 @@ from otolith.state.tracker.shared_objects import (
     groups,
     identity,
     is_array,
+    steps_to,
     view_in,
 )
 from otolith.types import Tag
@@ -86,6 +87,7 @@ class Aliases:
         self._diverged: set[Path] = set()
         self._pending: set[Path] | None = None  # groups to join, by their first places
         self._moves = 0
+        self._circular: dict[Path, bool] = {}  # which values contain themselves
 
     def load(self, record: object) -> None:
         """Use another record."""
@@ -177,6 +179,7 @@ class Aliases:
     def _separate_once(self, held: Mapping[Path, HeldValue]) -> bool:
         home = {place.path: first for first, group in self._groups.items() for place in group}
         moves = self._moves
+        self._circular.clear()
         current = self._current_groups(held)
         for group in current:
             objects: dict[Path, list[Path]] = {}
@@ -224,6 +227,7 @@ class Aliases:
         finally:
             self._pending = None
         renewed: dict[Path, HeldValue] = {}
+        self._circular.clear()
         for _ in range(len(names) + 1 if names else 0):
             before = self._moves
             self._sealed.forget()
@@ -361,13 +365,21 @@ class Aliases:
             return False
         unit, hold = found
         steps = path[len(unit) :]
-        if self._sealed.part_at(hold.value, steps) is part:
+        old = self._sealed.part_at(hold.value, steps)
+        if old is part:
             return True
         if self._sealed.split(hold.value, steps)[1]:
             return False
         self._moves += 1
-        hold.value = with_part(hold.value, steps, part)
+        for each in self._places_of(old, unit, hold) or [steps]:
+            hold.value = with_part(hold.value, each, part)
         return True
+
+    def _places_of(self, part: object, unit: Path, hold: HeldValue) -> list[Path]:
+        """Return the steps to an object in a value that contains itself: one place is recorded."""
+        if unit not in self._circular:
+            self._circular[unit] = bool(cyclic_objects(hold.value))
+        return steps_to(part, hold.value) if self._circular[unit] else []
 
     def _reachable(self, path: Path) -> tuple[Path, HeldValue] | None:
         """Return what is held at or above a path; None if there is nothing that may be read."""

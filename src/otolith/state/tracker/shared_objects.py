@@ -152,6 +152,21 @@ def places_of(value: object, identities: set[int], order: Order) -> list[tuple[P
     return _Walk(identities, order).within(value)
 
 
+def steps_to(part: object, value: object) -> list[Path]:
+    """Return the steps to every place of an object in a value that may contain itself."""
+    found: list[Path] = []
+    met: set[int] = set()
+    waiting: list[tuple[Path, object]] = [((), value)]
+    while waiting:
+        steps, each = waiting.pop(0)
+        if each is part:
+            found.append(steps)
+        elif id(each) not in met and not is_fixed(type(each)):
+            met.add(id(each))
+            waiting += [((*steps, step), inner) for step, inner in parts_of(each)]
+    return found
+
+
 def object_identities(
     values: Iterable[object], sealed: SealedObjects | None = None
 ) -> tuple[set[int], set[int]]:
