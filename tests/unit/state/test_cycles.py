@@ -156,3 +156,13 @@ def test_a_value_without_pickle_may_contain_itself():
         state = repo.session("s")
         state.update(loops())
         assert reopened(state)["list"][1][0] == 1
+
+
+def test_a_circle_between_two_keys_gets_no_longer_names_than_it_has(state):
+    node: dict[str, Any] = {"name": "root", "children": []}
+    node["children"] = [{"name": name, "parent": node, "children": []} for name in "ab"]
+    state["node"], state["first"] = node, node["children"][0]
+    again = reopened(state)
+    assert again["first"]["parent"] is again["node"]
+    groups = again._tracker.aliases._groups.values()
+    assert max(len(place.path) for group in groups for place in group) <= 5

@@ -110,13 +110,28 @@ class Aliases:
             for other in self._other_names(path, home):
                 if other in home:
                     self._unite(home, other, path)
-                elif _meets_twice(other, home[path], home):
-                    continue  # it leads in a circle, and a shorter path leads there too
+                elif self._leads_in_a_circle(other, home[path], home):
+                    continue  # a shorter path leads there too
                 elif room:  # one side of a merge dropped it, the other built upon it
                     room -= 1
                     self._groups[home[path]].append(SharedPlace(other, views[path]))
                     home[other], views[other] = home[path], views[path]
                     waiting.append(other)
+
+    def _leads_in_a_circle(self, path: Path, first: Path, home: Mapping[Path, Path]) -> bool:
+        """Tell whether the way to an object of a group passes one object twice."""
+        passed: set[Path] = set()
+        here: Path = ()
+        for key in path[:-1]:
+            here = (*here, key)
+            met = home.get(here)
+            if met is not None:
+                if met in passed:
+                    return True
+                passed.add(met)
+                # From the shortest way to it on: it leads through fewer objects.
+                here = min((place.path for place in self._groups[met]), key=len)
+        return first in passed
 
     def _unite(self, home: dict[Path, Path], path: Path, other: Path) -> None:
         """Join the groups of two paths."""
@@ -629,9 +644,3 @@ def _not_found(keys: Path) -> KeyNotFound:
     return KeyNotFound(
         f"nothing at {format_path(keys)}", hint="list(state) shows what is at the top"
     )
-
-
-def _meets_twice(path: Path, first: Path, home: Mapping[Path, Path]) -> bool:
-    """Tell whether the way to an object, given by its first place, passes an object twice."""
-    passed = [home[path[:length]] for length in range(1, len(path)) if path[:length] in home]
-    return len({*passed, first}) <= len(passed)
