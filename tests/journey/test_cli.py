@@ -488,7 +488,7 @@ def read_all(terminal):
         ("branch -d main", 2, "switch"),
         ("branch -d cheper", 3, "did you mean cheaper?"),
         ("branch cheaper", 2, "otolith switch cheaper"),
-        ("branch a..b", 2, "letters"),
+        ("branch a..b", 2, "leave out .."),
         ("set a//b 1", 2, "slashes"),
         ("set .policy 1", 2, "another name"),
         ("set x {oops --type json", 2, "--type str"),
