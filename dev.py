@@ -147,13 +147,18 @@ def installer() -> list[str | Path]:
 def fetch_programs() -> None:
     """Try once to install what some tests start; without these, the tests are skipped."""
     wanted = {
+        "initdb": "postgresql",
         "redis-server": "redis-server",
+        "etcd": "etcd-server",
         "bwrap": "bubblewrap",
         "dot": "graphviz",
         "podman": "podman",
         "runc": "runc",
     }
-    packages = [package for program, package in wanted.items() if not shutil.which(program)]
+    # Debian's own cluster is not wanted, and its servers are not on the path.
+    servers = ":".join(map(str, Path("/usr/lib/postgresql").glob("*/bin")))
+    path = f"{os.environ.get('PATH', os.defpath)}:{servers}"
+    packages = [name for program, name in wanted.items() if not shutil.which(program, path=path)]
     tried = VENV / ".programs"
     if not packages or tried.exists():
         return

@@ -39,7 +39,6 @@ def open(  # noqa: PLR0913 - each is an option of its own, by keyword
         StoreNotFound: there is no file, and `create` is False.
         NotAStore, FormatTooNew, Denied, Unsupported: the file cannot be opened.
     """
-    options: dict[str, object] = {"limit_bytes": limit_bytes}
     given: object = url
     place = os.fspath(given) if isinstance(given, str | os.PathLike) else None
     if not isinstance(place, str):
@@ -50,6 +49,7 @@ def open(  # noqa: PLR0913 - each is an option of its own, by keyword
         raise Invalid(f"durability must be 'full' or 'fast', got {durability!r}")
     if place == "memory:" and read_only:
         raise Invalid("a repo in memory cannot be read_only: it is empty", hint="omit read_only")
+    options: dict[str, object] = {"limit_bytes": limit_bytes}
     if place != "memory:":
         options |= {"durability": durability, "read_only": read_only, "create": create}
     return Repo(

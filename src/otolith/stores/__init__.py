@@ -2,7 +2,8 @@
 
 Read `base.py` first: it is the contract. `memory.py` is its shortest implementation, `sqlite/` the
 store that most users have, `keyvalue/` a store over any get-and-set database, `layers/` stores
-around stores, and `url.py` opens them by name.
+around stores. `postgres/`, `redis/`, `bucket/` and `etcd/` are stores on servers; `url.py` opens
+all of them by name.
 
 Glossary: an *object* is immutable bytes; a *ref* is a mutable name for a hash; a *batch* is one
 atomic write; a *move* is an entry of a ref's history; a *layer* is a store around a store.
@@ -15,21 +16,28 @@ from otolith.stores.base import (
     CollectionReport,
     Collector,
     IntegrityChecker,
+    Inventory,
+    Lease,
+    Leaser,
     Links,
     Move,
+    Notifier,
     Object,
     Preparer,
     Progress,
     Store,
+    Subscription,
     Swap,
     Usage,
     check_batch,
     check_conditions,
     check_prefix,
+    has_landed,
+    held_by,
     newest_first,
 )
 from otolith.stores.keyvalue import KeyValueStore, KVStore
-from otolith.stores.layers import CachedStore
+from otolith.stores.layers import CachedStore, Layer
 from otolith.stores.memory import MemoryStore
 from otolith.stores.sqlite import SqliteStore
 from otolith.stores.url import Cache, Disk, as_store, open_store
@@ -45,23 +53,31 @@ __all__ = [
     "Collector",
     "Disk",
     "IntegrityChecker",
+    "Inventory",
     "KVStore",
     "KeyValueStore",
+    "Layer",
+    "Lease",
+    "Leaser",
     "Links",
     "Memory",
     "MemoryStore",
     "Move",
+    "Notifier",
     "Object",
     "Preparer",
     "Progress",
     "SqliteStore",
     "Store",
+    "Subscription",
     "Swap",
     "Usage",
     "as_store",
     "check_batch",
     "check_conditions",
     "check_prefix",
+    "has_landed",
+    "held_by",
     "newest_first",
     "open_store",
 ]

@@ -123,6 +123,8 @@ class Capabilities:
     durable: bool = False  # an acknowledged write survives the process
     shared: bool = False  # other processes may have it open too
     collects: bool = False  # it is also a Collector
+    notifies: bool = False  # it is also a Notifier
+    leases: bool = False  # it is also a Leaser
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,6 +261,71 @@ class IntegrityChecker(Protocol):
         ...
 
 
+@runtime_checkable
+class Inventory(Protocol):
+    """A store that can tell which objects it has without sending them."""
+
+    def holds(self, hashes: Sequence[Hash]) -> set[Hash]:
+        """Return those of the hashes whose objects are there."""
+        ...
+
+
+class Subscription(Protocol):
+    """A wait for refs that move; one thread uses it."""
+
+    def wait(self, timeout_seconds: float) -> set[str]:
+        """Return the names of refs that may have moved since the last call.
+
+        It blocks until there is one, or until the time-out: then it returns an empty set. A name
+        can be reported although nothing has changed (after a reconnect, all names are), and never
+        the other way round: the caller reads the ref to find out.
+        """
+        ...
+
+    def close(self) -> None:
+        """End the subscription. Closing twice is harmless."""
+        ...
+
+
+@runtime_checkable
+class Notifier(Protocol):
+    """A store that tells other processes at once which refs have moved."""
+
+    def subscribe(self, prefix: str = "") -> Subscription:
+        """Return a subscription to all refs whose name starts with `prefix`."""
+        ...
+
+
+class Lease(NamedTuple):
+    """The right to be the only one for a while. Pass `fences={lease.name: lease.token}` on."""
+
+    name: str
+    holder: str
+    token: int
+    expires: int  # microseconds since 1970, by the clock of the store
+
+
+@runtime_checkable
+class Leaser(Protocol):
+    """A store that grants leases by its own clock.
+
+    The store compares tokens when a batch lands: a batch whose fence has a token of a lease that
+    has run out, or that somebody else has acquired since, is `Fenced`.
+    """
+
+    def lease(self, name: str, holder: str, *, ttl_seconds: float) -> Lease | None:
+        """Acquire a lease, or renew it if this holder has it; None if somebody else has it.
+
+        Each new holder gets a higher token than all before. A lease that has run out is acquired
+        anew, also by its last holder, and so gets a new token.
+        """
+        ...
+
+    def release(self, lease: Lease) -> None:
+        """Give a lease back before it runs out; one that was lost already is ignored."""
+        ...
+
+
 # What a store calls at the start of `write` and `find`.
 
 
@@ -377,6 +444,28 @@ def check_quota(used_bytes: int, new_bytes: int, limit_bytes: int | None) -> Non
             f"{new_bytes} more bytes would pass the limit of {limit_bytes}",
             hint="prune, or open it with a higher limit_bytes",
         )
+
+
+# What a caller of `write` uses after `Unavailable`.
+
+
+def has_landed(store: Store, batch: Batch) -> bool:
+    """Tell whether a batch whose reply was lost has landed, by the history of its refs.
+
+    A batch that moves no ref counts as not landed: writing it again is harmless.
+    """
+    for name, old, new in batch.swaps:
+        if old != new:
+            ours = Move(name, old, new, batch.time, batch.note)
+            return store.ref(name) == new or ours in store.moves(name)
+    return False
+
+
+def held_by(store: Store, hashes: Sequence[Hash]) -> set[Hash]:
+    """Return those of the hashes whose objects are in a store."""
+    if isinstance(store, Inventory):
+        return store.holds(hashes)
+    return set(store.read(hashes))
 
 
 # What a store uses for its answers.

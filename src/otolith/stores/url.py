@@ -3,8 +3,13 @@
     memory:                                 a store in memory
     sqlite:///abs/path, sqlite:relative.db  a store in one SQLite file
     a path                                  the same; of the file, or of a directory that has it
+    postgresql://, redis://, rediss://      a store on a server
+    s3://, gs://, az://                     a store in a bucket
+    etcd://host:2379?objects=URL            refs in etcd, objects in another store
 
-`InMemory` (exported as `Memory`), `Disk` and `Cache` are the same stores with fewer arguments.
+A store on a server needs an extra, such as `pip install 'otolith[postgres]'`; its client is
+imported when the first URL of its kind is opened. `InMemory` (exported as `Memory`), `Disk` and
+`Cache` are the stores of this machine with fewer arguments.
 """
 
 from __future__ import annotations
@@ -12,11 +17,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 from urllib.parse import unquote
 
-from otolith.errors import Invalid, Unsupported
+from otolith.errors import Invalid, MissingExtra, Unsupported
 from otolith.shapes import check_argument
 from otolith.stores.base import Store, check_limit
 from otolith.stores.keyvalue import KeyValueStore, KVStore
@@ -30,6 +36,18 @@ StoreLike: TypeAlias = Store | KVStore | str | os.PathLike[str]
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")  # two letters or more: C:\ is a drive
 _FILE_OF_INIT = ".otolith/store.db"
 _FILE_OF_DISK = "otolith.db"
+_ON_SERVERS = {
+    "postgresql": ("postgres", "PostgresStore", "postgres"),
+    "postgres": ("postgres", "PostgresStore", "postgres"),
+    "redis": ("redis", "RedisStore", "redis"),
+    "rediss": ("redis", "RedisStore", "redis"),
+    "s3": ("bucket", "BucketStore", "s3"),
+    "gs": ("bucket", "BucketStore", "gs"),
+    "az": ("bucket", "BucketStore", "az"),
+    "etcd": ("etcd", "EtcdStore", "etcd"),
+}
+"""By scheme: the module, the class, and the extra that brings its client."""
+
 _METHODS = ("read", "write", "ref", "refs", "moves", "find", "usage", "close")
 
 
@@ -47,11 +65,32 @@ def open_store(url: str | os.PathLike[str], **options: Any) -> Store:
     scheme, rest = found[1].lower(), text[found.end() :]
     if scheme == "sqlite":
         return _construct(SqliteStore, options, file_in(_sqlite_path(rest)))
+    if scheme in _ON_SERVERS:
+        return _construct(_server_store(scheme), options, text)
     if scheme != "memory":
-        raise Unsupported(f"no store for {scheme}:", hint="use memory:, sqlite: or a path")
+        known = ", ".join(f"{name}:" for name in ("memory", "sqlite", *_ON_SERVERS))
+        raise Unsupported(f"no store for {scheme}:", hint=f"use {known} or a path")
     if rest.strip("/"):
         raise Invalid(f"memory: takes no address, got {rest!r}", hint="use memory:")
     return _construct(MemoryStore, options)
+
+
+def _server_store(scheme: str) -> Callable[..., Store]:
+    """Import the store of a scheme.
+
+    Raises:
+        MissingExtra: its client is not installed.
+    """
+    module, name, extra = _ON_SERVERS[scheme]
+    try:
+        found: Callable[..., Store] = getattr(import_module(f"otolith.stores.{module}"), name)
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("otolith"):
+            raise
+        raise MissingExtra(
+            f"{scheme}: needs the package {error.name}", hint=f"pip install 'otolith[{extra}]'"
+        ) from None
+    return found
 
 
 def _sqlite_path(rest: str) -> str:

@@ -107,7 +107,7 @@ def test_memory_is_a_url():
 
 def test_an_unknown_scheme_says_which_are_known():
     with pytest.raises(Unsupported, match=r"memory:, sqlite:"):
-        open_store("redis://localhost")
+        open_store("mongodb://localhost")
 
 
 @pytest.mark.parametrize("url", ["sqlite:", "sqlite://host/a.db", "memory:somewhere"])

@@ -1,0 +1,66 @@
+"""Addresses of stores on servers: options in a URL, and URLs without their secrets.
+
+scheme://user:password@host:port/path?option=value&option=value
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from urllib.parse import parse_qsl, urlsplit, urlunsplit
+
+from otolith.errors import Invalid
+
+_SECRET = re.compile(r"(?i)pass|secret|token|key")
+_USERINFO = re.compile(r"(?<=//)([^/?#@]*?)(:[^/?#]*)?@")  # up to the last @ of the host part
+_QUERY_SECRET = re.compile(r"(?i)([?&;][^=&;]*(?:pass|secret|token|key)[^=&;]*=)[^&;#\s]*")
+
+
+def without_secrets(url: str) -> str:
+    """Return a URL that can be shown: passwords, tokens and keys in it are replaced by `***`."""
+    shown = _USERINFO.sub(lambda found: f"{found[1]}{':***' if found[2] else ''}@", url)
+    return _QUERY_SECRET.sub(r"\1***", shown)
+
+
+def secrets_of(url: str) -> set[str]:
+    """Return the passwords, tokens and keys in a URL, to remove them from messages of others."""
+    found = urlsplit(url)
+    userinfo = found.netloc.rpartition("@")[0]
+    options = parse_qsl(found.query)
+    secrets = {value for name, value in options if _SECRET.search(name)}
+    return {secret for secret in {userinfo.partition(":")[2], *secrets} if secret}
+
+
+def split_options(url: str, known: Collection[str]) -> tuple[str, dict[str, str]]:
+    """Return a URL without the options in `known`, and those options.
+
+    Raises:
+        Invalid: an option is given twice.
+    """
+    parts = urlsplit(url)
+    options: dict[str, str] = {}
+    rest: list[str] = []
+    for pair in filter(None, parts.query.split("&")):
+        for name, value in parse_qsl(pair, keep_blank_values=True) or [(pair, "")]:
+            if name not in known:
+                rest.append(pair)
+            elif name in options:
+                raise Invalid(f"option {name} is given twice in the URL", hint="give it once")
+            else:
+                options[name] = value
+    return urlunsplit(parts._replace(query="&".join(rest))), options
+
+
+def check_options(url: str, known: Collection[str]) -> dict[str, str]:
+    """Return the options of a URL.
+
+    Raises:
+        Invalid: the URL has an option that is not known, or has one twice.
+    """
+    rest, options = split_options(url, known)
+    unknown = [name for name, _ in parse_qsl(urlsplit(rest).query, keep_blank_values=True)]
+    if unknown:
+        scheme = urlsplit(url).scheme
+        choices = ", ".join(sorted(known)) or "none"
+        raise Invalid(f"{scheme}: has no option {unknown[0]!r}", hint=f"options are: {choices}")
+    return options

@@ -1,0 +1,64 @@
+"""Addresses of stores: their options, and how they are shown."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from otolith.errors import Invalid, MissingExtra
+from otolith.stores import open_store
+from otolith.stores.address import check_options, secrets_of, split_options, without_secrets
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("redis://:s3cret@host:6379/0", "redis://:***@host:6379/0"),
+        ("postgresql://ann:p@ss@a,b/db", "postgresql://ann:***@a,b/db"),
+        (
+            "postgresql://ann@host/db?password=x&user=y",
+            "postgresql://ann@host/db?password=***&user=y",
+        ),
+        ("s3://bucket/a@b:c", "s3://bucket/a@b:c"),
+        ("s3://bucket?secret_access_key=abc", "s3://bucket?secret_access_key=***"),
+        ("agent.db", "agent.db"),
+    ],
+)
+def test_a_shown_url_has_no_secrets(url, shown):
+    assert without_secrets(url) == shown
+
+
+def test_secrets_are_found_to_be_removed_from_messages():
+    url = "postgresql://ann:pw@host/db?sslpassword=x&application_name=y"
+    assert secrets_of(url) == {"pw", "x"}
+
+
+def test_options_of_ours_are_taken_out_of_a_url():
+    url = "postgresql://host/db?schema=agents&connect_timeout=3"
+    assert split_options(url, {"schema"}) == (
+        "postgresql://host/db?connect_timeout=3",
+        {"schema": "agents"},
+    )
+
+
+@pytest.mark.parametrize("query", ["colour=red", "colour", "size=1&size=2"])
+def test_an_option_that_is_unknown_or_given_twice_is_invalid(query):
+    with pytest.raises(Invalid, match=r"colour|size"):
+        check_options(f"redis://host?{query}", {"size"})
+
+
+@pytest.mark.parametrize(
+    ("url", "package"),
+    [("postgresql://host/db", "psycopg"), ("redis://host", "redis"), ("s3://bucket", "obstore")],
+)
+def test_a_missing_client_says_what_to_install(monkeypatch, url, package):
+    scheme = url.partition(":")[0]
+    extra = "postgres" if package == "psycopg" else scheme
+    for name in list(sys.modules):
+        if name.startswith((f"otolith.stores.{extra}", "otolith.stores.bucket")):
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingExtra, match=package) as caught:
+        open_store(url)
+    assert caught.value.hint == f"pip install 'otolith[{extra}]'"
