@@ -6,7 +6,7 @@ Error                     .kind is a stable code, .hint says what to try
 |-- Exists                choose another name
 |   `-- RefExists
 |-- Conflict              retry on the new head, or resolve
-|   |-- StaleRef, Contention, Fenced, MergeConflict, ChartMismatch, EffectUnknown
+|   |-- StaleRef, Contention, Diverged, Fenced, MergeConflict, ChartMismatch, EffectUnknown
 |-- Invalid               fix the call                               (also a ValueError)
 |   |-- BadPath, BadRef, BadValue, BadPolicy, NotAStore, Uncommitted, SchemaMismatch, Unstorable
 |   |-- BadChart, IllegalTransition, StepFailed, BadMessage, OverBudget
@@ -127,6 +127,16 @@ class Contention(Conflict):
     """Other writers were faster each time; nothing was written."""
 
     kind = "contention"
+
+
+class Diverged(Conflict):
+    """A transfer would drop commits that others have made; `names` lists the refs."""
+
+    kind = "diverged"
+
+    def __init__(self, message: str, *, names: tuple[str, ...] = (), hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.names = names
 
 
 class Fenced(Conflict):

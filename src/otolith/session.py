@@ -21,7 +21,16 @@ from weakref import WeakValueDictionary
 
 from blake3 import blake3
 
-from otolith import changes, conversation, core, environment, memory, statecharts, workspace
+from otolith import (
+    care,
+    changes,
+    conversation,
+    core,
+    environment,
+    memory,
+    statecharts,
+    workspace,
+)
 from otolith.codecs import Codecs, derive_key
 from otolith.core import (
     ALIASES,
@@ -60,7 +69,7 @@ from otolith.state.stored_events import StoredEventLog
 from otolith.state.tracked_branch import TrackedBranch
 from otolith.state.tracker.aliases import ValueReader
 from otolith.state.tracker.held import HeldValue
-from otolith.stores import KVStore, Store, as_store
+from otolith.stores import KVStore, Progress, Store, as_store
 from otolith.types import Clock, Hash, Tag, cut_line
 
 if TYPE_CHECKING:
@@ -652,6 +661,46 @@ class Repo(BareRepo):
     def app(self, name: str, *, branch: str = MAIN, schema: Any = None) -> Versioned:
         """Return the state of an application, across users."""
         return Versioned(self, session=name, branch=branch, scope="app", schema=schema)
+
+    @property
+    def remotes(self) -> care.Remotes:
+        """The other stores of this repo, by name."""
+        return care.Remotes(self.backend)
+
+    def push(
+        self,
+        target: Store | str,
+        *,
+        only: Sequence[str] = (),
+        force: bool = False,
+        progress: Progress | None = None,
+    ) -> care.TransferReport:
+        """Copy branches and tags to another store of this repo; see `care.push`."""
+        return care.push(self, target, only=only, force=force, progress=progress)
+
+    def pull(
+        self, source: Store | str, *, only: Sequence[str] = (), progress: Progress | None = None
+    ) -> care.TransferReport:
+        """Fetch from another store of this repo and merge what came; see `care.pull`."""
+        return care.pull(self, source, only=only, progress=progress)
+
+    def fetch(
+        self, source: Store | str, *, only: Sequence[str] = (), progress: Progress | None = None
+    ) -> care.TransferReport:
+        """Copy the branches of another store to refs under `remote/`; see `care.fetch`."""
+        return care.fetch(self, source, only=only, progress=progress)
+
+    def clone(
+        self, target: Store | str, *, progress: Progress | None = None
+    ) -> care.TransferReport:
+        """Copy the whole repo into an empty store; see `care.clone`."""
+        return care.clone(self, target, progress=progress)
+
+    def mirror(
+        self, target: Store | str, *, force: bool = False, progress: Progress | None = None
+    ) -> care.TransferReport:
+        """Make another store an exact copy of this repo; see `care.mirror`."""
+        return care.mirror(self, target, force=force, progress=progress)
 
     def __repr__(self) -> str:
         return f"<Repo {getattr(self.store, 'path', None) or type(self.store).__name__}>"

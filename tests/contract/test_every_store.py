@@ -17,9 +17,11 @@ from otolith.stores import (
     KVStore,
     Memory,
     MemoryStore,
+    MirroredStore,
+    RetryingStore,
     SqliteStore,
 )
-from otolith.testing import StoreContract
+from otolith.testing import Fault, FaultyStore, StoreContract
 from tests.contract.redis_place import MISSING, redis_server, shown_class
 
 
@@ -50,6 +52,24 @@ class TestCachedMemory(StoreContract):
 class TestCachedSqlite(TestSqliteFull):
     def make(self, folder):
         return CachedStore(SqliteStore(folder / "store.db", durability="fast"))
+
+
+class TestRetriesOverAnUnreliableStore(TestSqliteFull):
+    def make(self, folder):
+        self.inner = SqliteStore(folder / "store.db", durability="fast")
+        asked = ("read", "ref", "refs", "moves", "find", "usage")
+        faults = [Fault(call, at=number) for call in asked for number in range(1, 3000, 3)]
+        return RetryingStore(FaultyStore(self.inner, faults), wait=lambda seconds: None)
+
+    def reopen(self, store, folder):
+        self.inner.close()
+        return self.make(folder)
+
+
+class TestMirrored(TestSqliteFull):
+    def make(self, folder):
+        first, second = (SqliteStore(folder / name, durability="fast") for name in ("1.db", "2.db"))
+        return MirroredStore(first, second)
 
 
 class GetAndSet(KVStore):

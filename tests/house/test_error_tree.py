@@ -26,6 +26,7 @@ KINDS = [
     "conflict",
     "stale_ref",
     "contention",
+    "diverged",
     "fenced",
     "merge_conflict",
     "chart_mismatch",
@@ -75,6 +76,7 @@ DRAWING = inspect.cleandoc(errors.__doc__ or "")
 
 # One value for each argument that any error takes.
 ARGUMENTS: dict[str, Any] = {
+    "names": ("session/trip/main",),
     "message": "it broke",
     "hint": "mend it",
     "name": "session/a/main",

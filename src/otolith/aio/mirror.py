@@ -69,6 +69,7 @@ NOT_MIRRORED = {
     "extend_reserved": _PLUMBING,
     "lock": "the lane of a state keeps others out",
     "path": "the caller that made the handle has it",
+    "remotes": _PLAIN,
     "repo": "the caller that opened the state has its mirror; the plain one is `.plain.repo`",
     "salt": _PLAIN,
     "signatures": _PLAIN,

@@ -270,7 +270,10 @@ class Versioned(
         return f"<aio.Versioned {self.session}/{self.name} {head}>"
 
 
-class Repo(Owner, plain=session.Repo, has_lane=True, apart=("session", "user", "app")):
+_LONG = ("push", "pull", "fetch", "clone", "mirror")
+
+
+class Repo(Owner, plain=session.Repo, has_lane=True, apart=("session", "user", "app", *_LONG)):
     """Everything in one store: `await aio.open(url)`. Tasks may share it, and its states."""
 
     def __repr__(self) -> str:

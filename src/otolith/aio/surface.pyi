@@ -1,6 +1,14 @@
 import builtins
 import os
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Mapping
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Collection,
+    Coroutine,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from datetime import datetime
 from pathlib import Path as FilePath
 from types import TracebackType
@@ -12,6 +20,7 @@ from otolith import memory as _memory
 from otolith import statecharts as _statecharts
 from otolith import workspace as _workspace
 from otolith.aio.lanes import Opener
+from otolith.care import TransferReport
 from otolith.codecs import Codecs
 from otolith.core import (
     BareRepo,
@@ -25,7 +34,7 @@ from otolith.core import (
     Target,
 )
 from otolith.session import RepoOptions
-from otolith.stores import KVStore, Store
+from otolith.stores import KVStore, Progress, Store
 from otolith.types import Clock
 
 _P = ParamSpec("_P")
@@ -522,8 +531,28 @@ class Repo(_Mirror[session.Repo], _Owner):
     async def app(self, name: str, *, branch: str = "main", schema: Any = None) -> Versioned: ...
     async def at(self, target: Commit | str) -> Snapshot: ...
     async def branches(self, id: str, *, scope: str = "session") -> dict[str, Commit]: ...
+    async def clone(
+        self, target: Store | str, *, progress: Progress | None = None
+    ) -> TransferReport: ...
     async def delete_branch(self, id: str, branch: str, *, scope: str = "session") -> None: ...
     async def delete_tag(self, name: str) -> None: ...
+    async def fetch(
+        self, source: Store | str, *, only: Sequence[str] = (), progress: Progress | None = None
+    ) -> TransferReport: ...
+    async def mirror(
+        self, target: Store | str, *, force: bool = False, progress: Progress | None = None
+    ) -> TransferReport: ...
+    async def pull(
+        self, source: Store | str, *, only: Sequence[str] = (), progress: Progress | None = None
+    ) -> TransferReport: ...
+    async def push(
+        self,
+        target: Store | str,
+        *,
+        only: Sequence[str] = (),
+        force: bool = False,
+        progress: Progress | None = None,
+    ) -> TransferReport: ...
     async def resolve(self, expression: str, *, at: str | None = None) -> Commit: ...
     async def resolver(self, name: str, function: Callable[[Any, Any, Any], Any]) -> None: ...
     async def session(

@@ -3,22 +3,41 @@
 Glossary: to *verify* is to re-hash what is reachable and report what is broken; to *repair* is to
 fetch broken objects from a replica by their hash; to *prune* is to drop what no ref reaches; to
 *migrate* is to store values of older versions of their classes as they are stored today; to *sign
-anew* is to sign with the current key what older ones have signed.
+anew* is to sign with the current key what older ones have signed; a *remote* is another store of
+the same repo.
 """
 
 from otolith.care.maintenance import Problem, Report, prune, verify
 from otolith.care.migrate import apply_migration, plan_migration
+from otolith.care.remotes import (
+    RefUpdate,
+    Remotes,
+    TransferReport,
+    clone,
+    fetch,
+    mirror,
+    pull,
+    push,
+)
 from otolith.care.signatures import sign_anew
 from otolith.care.stale_values import MigrationPlan, StaleValue
 
 __all__ = [
     "MigrationPlan",
     "Problem",
+    "RefUpdate",
+    "Remotes",
     "Report",
     "StaleValue",
+    "TransferReport",
     "apply_migration",
+    "clone",
+    "fetch",
+    "mirror",
     "plan_migration",
     "prune",
+    "pull",
+    "push",
     "sign_anew",
     "verify",
 ]

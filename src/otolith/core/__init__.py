@@ -9,8 +9,8 @@ writes one value; an *attempt* is what was begun under a key, whatever becomes o
 clock, randomness, file or thread is used here; they are arguments.
 """
 
-from otolith.core.attempts import Attempt, Attempts, AttemptStatus, orphans
-from otolith.core.backend import Backend
+from otolith.core.attempts import Attempt, Attempts, AttemptStatus, attempts_ref, orphans
+from otolith.core.backend import Backend, pack, unpack
 from otolith.core.branch import Branch, Expected, Target, WorkingValues
 from otolith.core.committer import Committer, Merge
 from otolith.core.handles import (
@@ -25,7 +25,7 @@ from otolith.core.handles import (
 )
 from otolith.core.history.blame import Blame
 from otolith.core.history.commits import Commit, CommitStats, decode_commit, is_commit, links
-from otolith.core.history.refs import scope_ref, split_ref, stage_ref
+from otolith.core.history.refs import is_branch_ref, is_tag_ref, scope_ref, split_ref, stage_ref
 from otolith.core.merge.diff import Change, differences, list_middle
 from otolith.core.merge.three_way import PathConflict
 from otolith.core.paths import (
@@ -44,6 +44,7 @@ from otolith.core.paths import (
 )
 from otolith.core.repo import BareRepo, Session
 from otolith.core.stage import Stage
+from otolith.core.transfer import CopyTotals, Transfer
 from otolith.core.trees.cells import Cells, index_in
 from otolith.core.trees.encoding import Encoding
 from otolith.core.trees.layout import digest
@@ -83,6 +84,7 @@ __all__ = [
     "Commit",
     "CommitStats",
     "Committer",
+    "CopyTotals",
     "CounterHandle",
     "Encoding",
     "Expected",
@@ -98,7 +100,9 @@ __all__ = [
     "StateReader",
     "Target",
     "Totals",
+    "Transfer",
     "WorkingValues",
+    "attempts_ref",
     "cell_claims",
     "claims",
     "decode_commit",
@@ -107,12 +111,15 @@ __all__ = [
     "flaws",
     "format_path",
     "index_in",
+    "is_branch_ref",
     "is_commit",
     "is_leaf",
+    "is_tag_ref",
     "links",
     "list_middle",
     "ordered_cells",
     "orphans",
+    "pack",
     "parse_own_path",
     "parse_path",
     "root_flaws",
@@ -121,4 +128,5 @@ __all__ = [
     "stage_ref",
     "synchronized",
     "totals",
+    "unpack",
 ]

@@ -30,6 +30,7 @@ from otolith.core.trees.layout import cell_links
 from otolith.errors import Corrupt, StaleRef, Unavailable
 from otolith.shapes import Shape, fields
 from otolith.stores import Batch, Object, Store, Swap
+from otolith.types import Hash
 
 AttemptStatus: TypeAlias = Literal["begun", "done", "failed", "unknown"]
 _PREFIX = ".attempts/"
@@ -112,6 +113,28 @@ class Attempts:
                     raise
             return True
 
+    def absorb(self, other: Commit) -> None:
+        """Add the attempts of another store, whose objects were copied to this one.
+
+        Where both have an attempt of one key, one that has ended wins over one that has not.
+        """
+        while True:
+            head, cells = self._head(), self._backend.cells()
+            stage, theirs = self._stage(cells, head), self._stage(cells, other)
+            before = stage.root()
+            for key, cell in cells.entries(theirs.root()):
+                name = str(cells.encoding.unkey(key))
+                ours, new = self._at(stage, name, cells), self._at(theirs, name, cells)
+                if ours is None or (ours.status == "begun" and new and new.status != "begun"):
+                    stage.put((name,), cells.loosen(cell))
+            if stage.root() == before:
+                return
+            try:
+                self._write(head, stage, cells, needs=(other.hash,))
+            except StaleRef:
+                continue
+            return
+
     def _head(self) -> Commit | None:
         return self._backend.refs.head(self._ref)
 
@@ -124,15 +147,17 @@ class Attempts:
         cell = stage.get((key,))
         return None if cell is None else Attempt.from_data(cells.load(cell), key)
 
-    def _write(self, head: Commit | None, stage: Stage, cells: Cells) -> None:
-        """Write the staged attempts; the swap of the ref vouches for what they share."""
+    def _write(
+        self, head: Commit | None, stage: Stage, cells: Cells, *, needs: tuple[Hash, ...] = ()
+    ) -> None:
+        """Write the staged attempts; the swap of the ref vouches for what they share with it."""
         now, author = self._backend.clock(), self._backend.author
         cell = cells.root(stage.root())
         new = cells.objects.reachable(next(cell_links(cell)))
         commit, data = make_commit(cell, (), now=now, author=author, message="", kind="attempts")
         swap = Swap(self._ref, None if head is None else head.hash, commit.hash)
         objects = [*new, Object(commit.hash, data)]
-        needs = () if new else tuple(cell_links(cell))
+        needs = needs if new else (*needs, *cell_links(cell))
         self._backend.store.write(
             Batch(objects=objects, swaps=[swap], needs=needs, time=now, note="attempt")
         )

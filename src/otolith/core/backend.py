@@ -7,8 +7,8 @@ decides where the nodes of its trees end.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 from otolith.core.history.blame import PathHistory
 from otolith.core.history.commits import Commit, Graph
@@ -23,6 +23,7 @@ from otolith.stores import Batch, Object, Store, Swap
 from otolith.types import Clock, Hash
 
 FORMAT = 1
+_COPY_CACHE_BYTES = 8 << 20
 
 
 class Config(NamedTuple):
@@ -45,8 +46,7 @@ class Config(NamedTuple):
         if hash is not None:
             return cls._read(store, encoding, hash)
         config = cls(FORMAT, int.from_bytes(entropy(8), "big"))
-        data = PACKED + encoding.encode({"format": config.format, "salt": config.salt})
-        new = Object(digest(data), data)
+        new = pack(encoding, config._asdict())
         try:
             store.write(
                 Batch(objects=[new], swaps=[Swap(CONFIG, None, new.hash)], time=now(), note="init")
@@ -58,10 +58,8 @@ class Config(NamedTuple):
     @classmethod
     def _read(cls, store: Store, encoding: Encoding, hash: Hash) -> Config:
         """Read the constants of a repo, and check their hash and format."""
-        data = store.read([hash]).get(hash)
-        is_sound = data is not None and len(data) <= ATOM_BYTES and digest(data) == hash
-        fields = encoding.decode(data[1:]) if data is not None and is_sound else None
-        if not isinstance(fields, dict) or not {"format", "salt"} <= fields.keys():
+        fields = unpack(store, encoding, hash, "the constants of the repo")
+        if not {"format", "salt"} <= fields.keys():
             raise Corrupt("the constants of the repo cannot be read", hint="run otolith fsck")
         if fields["format"] > FORMAT:
             raise FormatTooNew(
@@ -69,6 +67,26 @@ class Config(NamedTuple):
                 hint="upgrade otolith",
             )
         return cls(fields["format"], fields["salt"])
+
+
+def pack(encoding: Encoding, fields: Mapping[str, object]) -> Object:
+    """Return the object of a small map that is stored under a ref of its own."""
+    data = PACKED + encoding.encode(dict(fields))
+    return Object(digest(data), data)
+
+
+def unpack(store: Store, encoding: Encoding, hash: Hash, what: str) -> dict[str, Any]:
+    """Return a small map that is stored under a ref of its own.
+
+    Raises:
+        Corrupt: it is missing, or something else.
+    """
+    data = store.read([hash]).get(hash)
+    is_sound = data is not None and len(data) <= ATOM_BYTES and digest(data) == hash
+    fields = encoding.decode(data[1:]) if data is not None and is_sound else None
+    if not isinstance(fields, dict):
+        raise Corrupt(f"{what} cannot be read", hint="run otolith fsck")
+    return fields
 
 
 class Backend:
@@ -88,6 +106,8 @@ class Backend:
         cache_bytes: int,
         load_limit_bytes: int = LOAD_LIMIT_BYTES,
     ) -> None:
+        self._codec = codec
+        self._entropy = entropy
         self.store = store
         self.clock = clock
         self.author = author
@@ -101,6 +121,17 @@ class Backend:
     def cells(self) -> Cells:
         """Return cells over a new buffer, to read values and to stage new ones."""
         return Cells(Buffer(self.objects), self.encoding, self.config.salt)
+
+    def over(self, store: Store) -> Backend:
+        """Return a backend of another store, with the same codec, clock and author."""
+        return Backend(
+            store,
+            codec=self._codec,
+            clock=self.clock,
+            author=self.author,
+            entropy=self._entropy,
+            cache_bytes=_COPY_CACHE_BYTES,
+        )
 
     def path_history(self, cells: Cells) -> PathHistory:
         """Return a reader of the history of single paths."""

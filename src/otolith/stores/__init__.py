@@ -9,6 +9,7 @@ Glossary: an *object* is immutable bytes; a *ref* is a mutable name for a hash; 
 atomic write; a *move* is an entry of a ref's history; a *layer* is a store around a store.
 """
 
+from otolith.stores.address import without_secrets
 from otolith.stores.base import (
     TIME_LIMIT,
     Batch,
@@ -37,7 +38,7 @@ from otolith.stores.base import (
     newest_first,
 )
 from otolith.stores.keyvalue import KeyValueStore, KVStore
-from otolith.stores.layers import CachedStore, Layer
+from otolith.stores.layers import CachedStore, Layer, MirroredStore, RetryingStore
 from otolith.stores.memory import MemoryStore
 from otolith.stores.sqlite import SqliteStore
 from otolith.stores.url import Cache, Disk, as_store, open_store
@@ -62,11 +63,13 @@ __all__ = [
     "Links",
     "Memory",
     "MemoryStore",
+    "MirroredStore",
     "Move",
     "Notifier",
     "Object",
     "Preparer",
     "Progress",
+    "RetryingStore",
     "SqliteStore",
     "Store",
     "Subscription",
@@ -80,4 +83,5 @@ __all__ = [
     "held_by",
     "newest_first",
     "open_store",
+    "without_secrets",
 ]

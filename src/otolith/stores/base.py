@@ -452,12 +452,12 @@ def check_quota(used_bytes: int, new_bytes: int, limit_bytes: int | None) -> Non
 def has_landed(store: Store, batch: Batch) -> bool:
     """Tell whether a batch whose reply was lost has landed, by the history of its refs.
 
-    A batch that moves no ref counts as not landed: writing it again is harmless.
+    The move has a time and leads to the hash of a new commit, so no other batch made the same. A
+    batch that moves no ref counts as not landed: writing it again is harmless.
     """
     for name, old, new in batch.swaps:
         if old != new:
-            ours = Move(name, old, new, batch.time, batch.note)
-            return store.ref(name) == new or ours in store.moves(name)
+            return Move(name, old, new, batch.time, batch.note) in store.moves(name)
     return False
 
 

@@ -35,7 +35,7 @@ from typing import Any, Literal, NamedTuple, Self, TypeVar
 import apsw
 
 from otolith.errors import Error, Unavailable
-from otolith.stores import Batch, Capabilities, Move, Store, Usage
+from otolith.stores import Batch, Layer, Move, Store, Usage
 from otolith.types import Hash
 
 Kind = Literal["refuse", "lose", "flip", "delay"]
@@ -70,19 +70,14 @@ class Fault:
         return self.call == call and self.at in {0, calls[call]}
 
 
-class FaultyStore:
+class FaultyStore(Layer):
     """A store that forwards to another and fails as planned. `calls` counts the calls by name."""
 
     def __init__(self, inner: Store, plan: Sequence[Fault] = ()) -> None:
-        self.inner = inner
+        super().__init__(inner)
         self.plan = list(plan)
         self.calls: Counter[str] = Counter()
         self._lock = Lock()
-
-    @property
-    def capabilities(self) -> Capabilities:
-        """The capabilities of the inner store."""
-        return self.inner.capabilities
 
     def read(self, hashes: Sequence[Hash]) -> dict[Hash, bytes]:
         """Read; a planned `flip` damages every object that is found."""
@@ -115,10 +110,6 @@ class FaultyStore:
     def usage(self) -> Usage:
         """Return the size of the inner store."""
         return self._after(self._meet("usage"), self.inner.usage)
-
-    def close(self) -> None:
-        """Close the inner store; this call never fails."""
-        self.inner.close()
 
     def _meet(self, call: str) -> list[Fault]:
         """Count a call; fail or wait before it happens, if that is the plan."""

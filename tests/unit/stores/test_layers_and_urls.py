@@ -6,8 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from otolith.errors import Invalid, NotFound, Unavailable, Unsupported
-from otolith.stores import Batch, CachedStore, MemoryStore, SqliteStore, Swap, open_store
+from otolith.errors import Invalid, NotFound, QuotaExceeded, StaleRef, Unavailable, Unsupported
+from otolith.stores import (
+    Batch,
+    CachedStore,
+    MemoryStore,
+    MirroredStore,
+    RetryingStore,
+    SqliteStore,
+    Swap,
+    open_store,
+)
 from otolith.testing import Fault, FaultyStore, blob, links, put
 
 
@@ -74,6 +83,132 @@ def test_a_flipped_bit_changes_what_is_read():
     store = FaultyStore(MemoryStore(), [Fault("read", kind="flip")])
     put(store, "main", blob("a"))
     assert store.read([blob("a").hash])[blob("a").hash] != b"a"
+
+
+# ---------------------------------------------------------------- trying again
+
+
+class Slow:
+    """Takes no time, and counts how long it would have waited."""
+
+    def __init__(self):
+        self.pauses = []
+
+    def __call__(self, seconds):
+        self.pauses.append(seconds)
+
+
+def test_a_lost_reply_counts_once():
+    inner = MemoryStore()
+    faulty = FaultyStore(inner, [Fault("write", at=2, kind="lose")])
+    store = RetryingStore(faulty, wait=Slow())
+    put(store, "main", blob("a"), time=1)
+    put(store, "main", blob("b"), time=2)
+    assert [move.new for move in inner.moves("main")] == [blob("b").hash, blob("a").hash]
+    assert store.retries == 1
+
+
+def test_a_lost_reply_is_found_below_the_commits_of_others():
+    inner = MemoryStore()
+    others = iter([blob("theirs")])
+
+    def meanwhile(seconds):
+        for item in others:
+            put(inner, "main", item, time=9)
+
+    faulty = FaultyStore(inner, [Fault("write", at=1, kind="lose")])
+    store = RetryingStore(faulty, wait=meanwhile)
+    put(store, "main", blob("ours"), time=1)
+    assert [move.new for move in inner.moves("main")] == [blob("theirs").hash, blob("ours").hash]
+
+
+def test_a_swap_that_others_have_won_is_refused_after_a_retry():
+    inner = MemoryStore()
+    others = iter([blob("theirs")])
+
+    def meanwhile(seconds):
+        for item in others:
+            put(inner, "main", item, time=9)
+
+    store = RetryingStore(FaultyStore(inner, [Fault("write", at=1)]), wait=meanwhile)
+    with pytest.raises(StaleRef):
+        put(store, "main", blob("ours"), time=1)
+    assert inner.ref("main") == blob("theirs").hash
+
+
+def test_pauses_grow_and_end():
+    slow = Slow()
+    store = RetryingStore(
+        FaultyStore(MemoryStore(), [Fault("read", at=n) for n in range(1, 9)]), wait=slow
+    )
+    assert store.read([]) == {}
+    assert len(slow.pauses) == 8
+    assert all(0.01 * 2**n <= pause <= 0.02 * 2**n for n, pause in enumerate(slow.pauses[:7]))
+    impatient = RetryingStore(
+        FaultyStore(MemoryStore(), [Fault("read")]), patience_seconds=0, wait=slow
+    )
+    with pytest.raises(Unavailable):
+        impatient.read([])
+
+
+def test_what_will_not_get_better_is_raised_at_once():
+    slow = Slow()
+    store = RetryingStore(MemoryStore(limit_bytes=10), wait=slow)
+    with pytest.raises(QuotaExceeded):
+        store.write(Batch(objects=[blob("a" * 20)]))
+    with pytest.raises(NotFound):
+        store.write(Batch(needs=[blob("a").hash]))
+    assert slow.pauses == []
+
+
+# ---------------------------------------------------------------- two stores
+
+
+def test_a_replica_follows():
+    first, second = MemoryStore(), MemoryStore()
+    store = MirroredStore(first, second)
+    put(store, "main", blob("a"), time=1)
+    put(store, "main", blob("b"), time=2)
+    store.write(Batch(swaps=[Swap("main", blob("b").hash, None)], time=3))
+    assert second.refs() == first.refs() == {}
+    assert second.moves("main") == first.moves("main")
+    assert set(second.read([blob("a").hash, blob("b").hash])) == {blob("a").hash, blob("b").hash}
+
+
+def test_a_replica_that_fails_stops_nobody_and_catches_up():
+    second = MemoryStore()
+    faulty = FaultyStore(second, [Fault("write", at=n) for n in (2, 3)])
+    store = MirroredStore(MemoryStore(), faulty)
+    for time, text in enumerate("abc", 1):
+        put(store, "main", blob(text), time=time)
+    assert store.ref("main") == blob("c").hash
+    assert (store.lag, second.ref("main")) == (2, blob("a").hash)
+    assert "Unavailable" in store.problem
+    assert store.catch_up()
+    assert (store.lag, store.problem, second.ref("main")) == (0, "", blob("c").hash)
+    assert second.moves("main") == store.moves("main")
+
+
+def test_a_lost_object_is_read_from_the_replica():
+    first, second = MemoryStore(), MemoryStore()
+    store = MirroredStore(first, second)
+    store.write(Batch(objects=[blob("a")]))
+    first.collect(links)
+    assert first.read([blob("a").hash]) == {}
+    assert store.read([blob("a").hash]) == {blob("a").hash: b"a"}
+
+
+def test_a_replica_that_others_moved_follows_the_primary():
+    first, second = MemoryStore(), MemoryStore()
+    store = MirroredStore(first, second)
+    put(store, "main", blob("a"), time=1)
+    put(second, "main", blob("stray"), time=2)
+    put(store, "main", blob("b"), time=3)
+    assert second.ref("main") == blob("b").hash
+    assert store.lag == 0
+
+
+# ---------------------------------------------------------------- names
 
 
 def test_a_plain_path_is_a_file(tmp_path):

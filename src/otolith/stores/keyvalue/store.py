@@ -139,6 +139,10 @@ class KeyValueStore:
         check_prefix(prefix)
         return self._from_one_root(lambda view: view.find(prefix, limit))
 
+    def holds(self, hashes: Sequence[Hash]) -> set[Hash]:
+        """Return those of the hashes whose objects are there, with everything below them."""
+        return self._from_one_root(lambda view: {name for name in hashes if view.holds(name)})
+
     def usage(self) -> Usage:
         """Return how much is stored."""
         root = self._view().root

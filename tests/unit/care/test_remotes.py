@@ -1,0 +1,237 @@
+"""Push, pull, fetch, clone and mirror: only what is missing, and nobody's commits are lost."""
+
+from __future__ import annotations
+
+import pytest
+
+import otolith
+from otolith.core import Attempt
+from otolith.errors import BadRef, Diverged, Exists, Invalid, RefNotFound, Unavailable
+from otolith.stores import MemoryStore
+from otolith.testing import Fault, FaultyStore
+
+
+@pytest.fixture
+def repo():
+    with otolith.open("memory:", author="ann") as made:
+        yield made
+
+
+def grown(repo, session="trip", commits=3, keys=200):
+    """Return a session with a state of several nodes, and some commits."""
+    state = repo.session(session)
+    for number in range(keys):
+        state[f"key {number:04}"] = f"value {number}" * 5
+    state["log"] = []
+    state.commit("filled")
+    for number in range(commits):
+        state["log"].append(number)
+        state.commit(f"step {number}")
+    return state
+
+
+def heads(store):
+    return {name: head for name, head in store.refs().items() if not name.startswith(".")}
+
+
+def copy_of(repo, store=None):
+    """Clone a repo into a store in memory, and open the copy."""
+    store = store or MemoryStore()
+    repo.clone(store)
+    return otolith.Repo(store, author="bob")
+
+
+def test_a_clone_has_everything(repo):
+    state = grown(repo)
+    repo.tag("first", "trip/main~3")
+    user = repo.user("ann")
+    user["seat"] = "aisle"
+    user.commit("seat")
+    copy = copy_of(repo)
+    assert heads(copy.store) == heads(repo.store)
+    assert copy.session("trip").to_dict() == state.to_dict()
+    assert [each.message for each in copy.session("trip").log()] == [
+        each.message for each in state.log()
+    ]
+    assert otolith.care.verify(copy, level="deep").ok
+
+
+def test_a_pull_moves_only_new_objects(repo):
+    state = grown(repo)
+    copy = copy_of(repo)
+    state["key 0007"] = "changed"
+    new = state.commit("one change")
+    report = copy.pull(repo.store)
+    assert report.copied.objects == new.stats.objects
+    assert report.copied.commits == 1
+    assert [(each.name, each.kind) for each in report.refs] == [
+        ("session/trip/main", "fast-forward")
+    ]
+    assert copy.session("trip")["key 0007"] == "changed"
+    assert copy.pull(repo.store).copied.objects == 0
+
+
+def test_a_push_that_would_drop_commits_is_refused(repo):
+    state = grown(repo)
+    copy = copy_of(repo)
+    theirs = copy.session("trip")
+    theirs["from"] = "bob"
+    theirs.commit("bob was here")
+    state["from"] = "ann"
+    state.commit("ann was here")
+    before = heads(copy.store)
+    with pytest.raises(Diverged, match="session/trip/main") as caught:
+        repo.push(copy.store)
+    assert caught.value.names == ("session/trip/main",)
+    assert heads(copy.store) == before
+    assert repo.push(copy.store, force=True).refs[0].kind == "forced"
+    assert copy.session("trip")["from"] == "ann"
+    assert copy.store.moves("session/trip/main", limit=1)[0].note == "push"  # undo finds back
+
+
+def test_a_pull_merges_and_then_a_push_goes_through(repo):
+    state = grown(repo)
+    copy = copy_of(repo)
+    theirs = copy.session("trip")
+    theirs["bob"] = 1
+    theirs.counter("steps").add(2)
+    theirs.commit("bob")
+    state["ann"] = 1
+    state.counter("steps").add(3)
+    state.commit("ann")
+    assert [each.kind for each in repo.pull(copy.store).refs] == ["merged"]
+    merged = repo.session("trip")
+    assert (merged["ann"], merged["bob"], merged["steps"]) == (1, 1, 5)
+    assert [each.kind for each in repo.push(copy.store).refs] == ["fast-forward"]
+    assert copy.session("trip")["steps"] == 5
+
+
+def test_a_conflict_is_reported_and_left_to_a_person(repo):
+    state = grown(repo)
+    copy = copy_of(repo)
+    for each, value in ((copy.session("trip"), "theirs"), (state, "ours")):
+        each["plan"] = value
+        each.commit(value)
+    report = repo.pull(copy.store)
+    assert [each.name for each in report.conflicts] == ["session/trip/main"]
+    assert repo.session("trip")["plan"] == "ours"
+    merging = repo.session("trip")
+    assert not merging.merge("remote/store/session/trip/main").ok
+    merging.resolve_conflict("plan", take="theirs")
+    merging.commit("decided")
+    assert repo.push(copy.store).refs[0].kind == "fast-forward"
+
+
+def test_only_some_sessions_are_pushed(repo):
+    grown(repo, "trip", keys=5)
+    grown(repo, "other", keys=5)
+    target = MemoryStore()
+    repo.push(target, only=["session/trip/*"])
+    assert list(heads(target)) == ["session/trip/main"]
+    with pytest.raises(RefNotFound, match="nothing/"):
+        repo.push(target, only=["nothing/*"])
+
+
+def test_stores_of_two_repos_are_strangers(repo):
+    grown(repo, keys=5)
+    with otolith.open("memory:") as stranger, pytest.raises(Invalid, match="different repos"):
+        repo.push(stranger.store)
+    with otolith.open("memory:") as stranger, pytest.raises(Invalid, match="different repos"):
+        repo.pull(stranger.store)
+
+
+def test_a_mirror_has_just_our_refs(repo):
+    state = grown(repo, keys=5)
+    state.fork("try")
+    target = MemoryStore()
+    repo.mirror(target)
+    assert heads(target) == heads(repo.store)
+    repo.delete_branch("trip", "try")
+    state["more"] = 1
+    state.commit("more")
+    kinds = {each.name: each.kind for each in repo.mirror(target).refs}
+    assert kinds == {"session/trip/main": "forced", "session/trip/try": "deleted"}
+    assert heads(target) == heads(repo.store)
+    copy = otolith.Repo(target)
+    stray = copy.session("stray")
+    stray["x"] = 1
+    stray.commit("made on the mirror")
+    with pytest.raises(Diverged, match="stray"):
+        repo.mirror(target)
+    repo.mirror(target, force=True)
+    assert heads(target) == heads(repo.store)
+
+
+def test_a_clone_goes_into_an_empty_store(repo):
+    grown(repo, keys=5)
+    with otolith.open("memory:") as other:
+        grown(other, "another", keys=5)
+        with pytest.raises(Exists, match="another"):
+            repo.clone(other.store)
+
+
+@pytest.mark.parametrize("kind", ["refuse", "lose"])
+def test_a_transfer_that_was_cut_off_continues(repo, kind):
+    state = grown(repo, commits=30)
+    inner = MemoryStore()
+    sent = 0
+    for at in range(1, 40):
+        faulty = FaultyStore(inner, [Fault("write", at=at % 3 + 1, kind=kind)])
+        try:
+            sent += repo.push(faulty).copied.objects
+        except Unavailable:
+            continue
+        break
+    else:
+        raise AssertionError("it never got through")
+    copy = otolith.Repo(inner)
+    assert copy.session("trip").to_dict() == state.to_dict()
+    assert otolith.care.verify(copy, level="deep").ok
+
+
+def test_what_was_begun_is_not_begun_again_elsewhere(repo):
+    state = grown(repo, keys=5)
+    state.attempts().swap("pay", None, Attempt("begun", by="ann", time=1))
+    copy = copy_of(repo)
+    other = copy.session("trip").attempts()
+    assert other.find("pay").status == "begun"
+    began = state.attempts().find("pay")
+    state.attempts().swap("pay", began, began.ended("done", result={"id": 7}))
+    other.swap("mail", None, Attempt("begun", by="bob", time=2))
+    state["x"] = 1
+    state.commit("x")
+    repo.push(copy.store)
+    assert (other.find("pay").status, other.find("pay").result) == ("done", {"id": 7})
+    assert other.find("mail").status == "begun"
+    repo.pull(copy.store)
+    assert state.attempts().find("mail").by == "bob"
+
+
+def test_remotes_have_names_and_no_passwords(repo, tmp_path):
+    grown(repo, keys=5)
+    repo.remotes.add("backup", str(tmp_path / "copy.db"))
+    repo.push("backup")
+    assert repo.remotes.list() == {"backup": str(tmp_path / "copy.db")}
+    with otolith.open(tmp_path / "copy.db") as copy:
+        assert heads(copy.store) == heads(repo.store)
+    repo.fetch("backup")
+    assert "remote/backup/session/trip/main" in repo.store.refs()
+    with pytest.raises(Exists):
+        repo.remotes.add("backup", "elsewhere.db")
+    with pytest.raises(BadRef):
+        repo.remotes.add("a/b", "elsewhere.db")
+    with pytest.raises(Invalid) as caught:
+        repo.remotes.add("db", "postgresql://ann:hunter2@host/db")
+    assert "hunter2" not in str(caught.value)
+    repo.remotes.remove("backup")
+    assert repo.remotes.list() == {}
+    assert not repo.store.refs("remote/")
+    with pytest.raises(RefNotFound):
+        repo.remotes.remove("backup")
+
+
+def test_progress_is_reported(repo):
+    grown(repo, commits=5)
+    seen = []
+    repo.push(MemoryStore(), progress=lambda *each: seen.append(each))
+    assert seen[-1] == ("copy", 6, 6)
