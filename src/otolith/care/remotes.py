@@ -206,7 +206,7 @@ def push(
             With `force` they are dropped from the branch.
         Invalid: the target is the store of another repo.
     """
-    with _opened(repo, target) as store:
+    with _opened(repo, target, create=True) as store:
         ours = _wanted(repo.store, only)
         transfer = Transfer(repo.store, store, progress)
         _share_constants(repo.store, store, repo.clock())
@@ -221,7 +221,7 @@ def push(
                 raise Diverged(
                     f"{_listed(refused)}: the target has commits that are not here",
                     names=tuple(refused),
-                    hint="pull, then push again; or push with force to drop them",
+                    hint="pull first, then push again; or force it, which drops them from the branch",
                 )
             moved = [each for each in updates if each.kind not in _UNCHANGED]
             _copy(transfer, repo.store, [each.name for each in moved], ours)
@@ -252,7 +252,7 @@ def fetch(
     `name` is that of the remote, or made from the URL. Tags that this repo lacks come along.
     `state.merge("remote/<name>/session/<id>/<branch>")` merges what came.
     """
-    with _opened(repo, source) as store:
+    with _opened(repo, source, create=False) as store:
         return _fetch(repo, store, _remote_name(source, name), only, progress)[0]
 
 
@@ -269,7 +269,7 @@ def pull(
     A branch that has a conflict is left as it is, and reported as such: `state.merge(ref)` of the
     fetched ref brings the conflicts to decide.
     """
-    with _opened(repo, source) as store:
+    with _opened(repo, source, create=False) as store:
         label = _remote_name(source, name)
         fetched, theirs = _fetch(repo, store, label, only, progress)
         updates = [_merge(repo, ref, head, label) for ref, head in theirs.items()]
@@ -289,7 +289,7 @@ def clone(
     Raises:
         Exists: the target has commits that are not from this repo.
     """
-    with _opened(repo, target) as store:
+    with _opened(repo, target, create=True) as store:
         strangers = store.refs().keys() - repo.store.refs().keys() - {REMOTES}
         if strangers:
             raise Exists(
@@ -317,7 +317,7 @@ def mirror(
         Diverged: the target has commits that this repo never had; nothing was moved.
         Invalid: the target is the store of another repo.
     """
-    with _opened(repo, target) as store:
+    with _opened(repo, target, create=True) as store:
         return _mirror(repo, store, force=force, progress=progress, note="mirror")
 
 
@@ -336,7 +336,7 @@ def _mirror(
             raise Diverged(
                 f"{_listed(strange)}: the target has commits that were never here",
                 names=tuple(strange),
-                hint="pull them first; or mirror with force to drop them",
+                hint="pull them first; or force it, which drops them",
             )
         _copy(transfer, repo.store, [name for name in differ if name in ours], ours)
         swaps = [Swap(name, theirs.get(name), ours.get(name)) for name in sorted(differ)]
@@ -533,12 +533,12 @@ def _listed(names: Sequence[str]) -> str:
 
 
 @contextmanager
-def _opened(repo: BareRepo, place: Store | str) -> Iterator[Store]:
+def _opened(repo: BareRepo, place: Store | str, *, create: bool) -> Iterator[Store]:
     """Open the store that a URL or the name of a remote means; a store stays open."""
     if not isinstance(place, str):
         yield place
         return
-    store = open_store(Remotes(repo.backend).url(place))
+    store = open_store(Remotes(repo.backend).url(place), create=create)
     try:
         yield store
     finally:

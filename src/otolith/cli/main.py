@@ -77,6 +77,14 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "merge": ("merge", "merge another branch into this one"),
         "tag": ("branch", "list, create or delete tags"),
     },
+    "Share": {
+        "clone": ("remote", "copy a whole store into a new directory"),
+        "push": ("remote", "copy branches and tags to another store"),
+        "pull": ("remote", "fetch from another store, and merge what came"),
+        "fetch": ("remote", "copy the branches of another store, without merging"),
+        "mirror": ("remote", "make another store an exact copy of this one"),
+        "remote": ("remote", "name other stores"),
+    },
     "Maintain": {
         "fsck": ("maintain", "verify every stored object"),
         "gc": ("maintain", "delete unreachable objects and free their space"),
@@ -95,7 +103,6 @@ _OTHER_WORDS = {
     "revert": "`otolith undo` undoes the last commit, `otolith rollback COMMIT` goes back",
     "stash": "staged edits are stored with their branch: `otolith switch` leaves them there",
     "add": "`otolith set PATH VALUE` stages a value; files of a session are committed by `exec`",
-    "clone": "`otolith --store URL …` and `otolith init URL` use a store where it is",
 }
 
 _MODULES = {name: home for group in COMMANDS.values() for name, (home, _) in group.items()}

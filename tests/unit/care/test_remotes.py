@@ -6,7 +6,15 @@ import pytest
 
 import otolith
 from otolith.core import Attempt
-from otolith.errors import BadRef, Diverged, Exists, Invalid, RefNotFound, Unavailable
+from otolith.errors import (
+    BadRef,
+    Diverged,
+    Exists,
+    Invalid,
+    RefNotFound,
+    StoreNotFound,
+    Unavailable,
+)
 from otolith.stores import MemoryStore
 from otolith.testing import Fault, FaultyStore
 
@@ -228,6 +236,12 @@ def test_remotes_have_names_and_no_passwords(repo, tmp_path):
     assert not repo.store.refs("remote/")
     with pytest.raises(RefNotFound):
         repo.remotes.remove("backup")
+
+
+def test_a_pull_from_nowhere_makes_no_store(repo, tmp_path):
+    with pytest.raises(StoreNotFound):
+        repo.pull(str(tmp_path / "nowhere.db"))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_progress_is_reported(repo):
