@@ -24,7 +24,7 @@ from otolith.core.handles import (
     SetHandle,
 )
 from otolith.memory import Memory
-from otolith.session import SessionSnapshot
+from otolith.session_snapshot import SessionSnapshot
 from otolith.state import EventLog, Frame
 from otolith.statecharts import Chart, ChartSnapshot, Machine
 from tests.house.source import ROOT

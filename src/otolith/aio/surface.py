@@ -17,6 +17,7 @@ from otolith import (
     memory,
     opening,
     session,
+    session_snapshot,
     state,
     statecharts,
     workspace,
@@ -194,7 +195,7 @@ class State(Mirror):
         return Memory(lambda: self.plain.memory, self._lane, repr(self)[1:-1])
 
 
-class Snapshot(State, plain=session.SessionSnapshot, has_lane=True, known=("commit",)):
+class Snapshot(State, plain=session_snapshot.SessionSnapshot, has_lane=True, known=("commit",)):
     """A state at a commit, read-only: `await state.at(target)`."""
 
     def __repr__(self) -> str:

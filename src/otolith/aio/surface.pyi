@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, Concatenate, Generic, Literal, ParamSpec, Self, TypeVar, Unpack, overload
 
 from otolith import conversation as _conversation
-from otolith import core, session, state
+from otolith import core, session, session_snapshot, state
 from otolith import memory as _memory
 from otolith import statecharts as _statecharts
 from otolith import workspace as _workspace
@@ -398,7 +398,7 @@ class _State(_Mirror[_T]):
     async def to_dict(self) -> dict[str, Any]: ...
     async def values(self) -> builtins.list[Any]: ...
 
-class Snapshot(_State[session.SessionSnapshot]):
+class Snapshot(_State[session_snapshot.SessionSnapshot]):
     commit: Commit
     async def app(self) -> Snapshot: ...
     async def get(self, key: str, default: Any = None) -> Any: ...

@@ -221,7 +221,7 @@ def push(
                 raise Diverged(
                     f"{_listed(refused)}: the target has commits that are not here",
                     names=tuple(refused),
-                    hint="pull first, then push again; or force it, which drops them from the branch",
+                    hint="pull first, then push again; or force it, which drops them",
                 )
             moved = [each for each in updates if each.kind not in _UNCHANGED]
             _copy(transfer, repo.store, [each.name for each in moved], ours)

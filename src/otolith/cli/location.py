@@ -34,7 +34,8 @@ from otolith.cli.options import GlobalOptions
 from otolith.codecs import Codecs
 from otolith.core import Commit
 from otolith.errors import Corrupt, Denied, Invalid, RefNotFound, StoreNotFound
-from otolith.session import Repo, SessionSnapshot, Versioned
+from otolith.session import Repo, Versioned
+from otolith.session_snapshot import SessionSnapshot
 
 FOLDER = ".otolith"
 FILE = "place.json"

@@ -9,7 +9,6 @@ Glossary: an *object* is immutable bytes; a *ref* is a mutable name for a hash; 
 atomic write; a *move* is an entry of a ref's history; a *layer* is a store around a store.
 """
 
-from otolith.stores.address import without_secrets
 from otolith.stores.base import (
     TIME_LIMIT,
     Batch,
@@ -40,6 +39,7 @@ from otolith.stores.base import (
 from otolith.stores.keyvalue import KeyValueStore, KVStore
 from otolith.stores.layers import CachedStore, Layer, MirroredStore, RetryingStore
 from otolith.stores.memory import MemoryStore
+from otolith.stores.server_url import without_secrets
 from otolith.stores.sqlite import SqliteStore
 from otolith.stores.url import Cache, Disk, as_store, open_store
 from otolith.stores.url import InMemory as Memory  # otolith.memory has another Memory

@@ -27,7 +27,7 @@ from otolith.cli.terminal import escape, pick, table
 from otolith.conversation import Attachment, Context, Hit, Message, Reasoning, Text, Topic
 
 if TYPE_CHECKING:
-    from otolith.session import SessionSnapshot
+    from otolith.session_snapshot import SessionSnapshot
 
 
 _COLORS = {"system": "magenta", "user": "green", "assistant": "cyan", "tool": "yellow"}

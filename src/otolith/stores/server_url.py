@@ -1,4 +1,4 @@
-"""Addresses of stores on servers: options in a URL, and URLs without their secrets.
+"""URLs of stores on servers: their options, and how they are shown without secrets.
 
 scheme://user:password@host:port/path?option=value&option=value
 """

@@ -8,7 +8,7 @@ import pytest
 
 from otolith.errors import Invalid, MissingExtra
 from otolith.stores import open_store
-from otolith.stores.address import check_options, secrets_of, split_options, without_secrets
+from otolith.stores.server_url import check_options, secrets_of, split_options, without_secrets
 
 
 @pytest.mark.parametrize(
