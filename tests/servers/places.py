@@ -1,0 +1,52 @@
+"""Places to open stores at, for tests that run on every store: one line for each kind.
+
+A *place* is one database, or one folder; each call of `open` returns another handle to it, as
+another process would have. A store of a single process has one handle, which all of its writers
+share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+
+from otolith.stores import KeyValueStore, KVStore, MemoryStore, SqliteStore, Store
+
+Opener: TypeAlias = Callable[[], Store]
+Place: TypeAlias = Callable[[pytest.FixtureRequest, Path], Opener]
+
+
+class DictKV(KVStore):
+    """A database in a dictionary, whose calls are atomic."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, bytes] = {}
+
+    def get(self, key: str) -> bytes | None:
+        return self.values.get(key)
+
+    def set(self, key: str, value: bytes) -> None:
+        self.values[key] = value
+
+    def delete(self, key: str) -> None:
+        self.values.pop(key, None)
+
+
+def _one_handle(store: Store) -> Opener:
+    return lambda: store
+
+
+PLACES: dict[str, Place] = {
+    "memory": lambda request, folder: _one_handle(MemoryStore()),
+    "sqlite": lambda request, folder: lambda: SqliteStore(folder / "store.db", durability="fast"),
+    "keyvalue": lambda request, folder: _one_handle(KeyValueStore(DictKV())),
+}
+
+
+@pytest.fixture(params=PLACES)
+def opener(request: pytest.FixtureRequest, tmp_path: Path) -> Opener:
+    """A function that opens handles to one fresh place, on every kind of store."""
+    return PLACES[request.param](request, tmp_path)
