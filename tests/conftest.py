@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
 from otolith import environment
+from tests.servers.etcd import etcd_cluster  # noqa: F401 - a fixture of the session
 
 pytest.register_assert_rewrite("tests.reference")  # so that its assertions explain themselves
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 import otolith
 from otolith import Repo, core, environment
 from otolith.codecs import Codecs
@@ -37,6 +39,19 @@ class TestSqliteFull(RepoContract):
 class TestSqliteFast(TestSqliteFull):
     def make(self, folder):
         return otolith.open(folder / "repo.db", durability="fast")
+
+
+class TestEtcd(TestSqliteFull):
+    """Refs in a cluster of three members, objects in SQLite."""
+
+    @pytest.fixture(autouse=True)
+    def _server(self, etcd_cluster):
+        self.cluster = etcd_cluster
+        self.url = ""
+
+    def make(self, folder):
+        self.url = self.url or self.cluster.url(folder / "objects.db")
+        return otolith.open(self.url, durability="fast")
 
 
 class TestCachedSqlite(TestSqliteFull):

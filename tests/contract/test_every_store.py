@@ -13,6 +13,7 @@ from otolith.stores import (
     Cache,
     CachedStore,
     Disk,
+    EtcdStore,
     KeyValueStore,
     KVStore,
     Memory,
@@ -160,6 +161,25 @@ class TestDiskByItsName(TestSqliteFull):
 class TestCacheOverAKeyValueStore(StoreContract):
     def make(self, folder):
         return Cache(DictKV(), max_bytes=2000)
+
+
+# -------------------- etcd
+
+
+class TestEtcd(StoreContract):
+    """Refs in a cluster of three members, objects in SQLite."""
+
+    @pytest.fixture(autouse=True)
+    def _server(self, etcd_cluster):
+        self.cluster = etcd_cluster
+
+    def make(self, folder):
+        self.url = self.cluster.url(folder / "objects.db")
+        return EtcdStore(self.url, durability="fast")
+
+    def reopen(self, store, folder):
+        store.close()
+        return EtcdStore(self.url, durability="fast")
 
 
 def test_no_store_escapes_the_table():

@@ -13,7 +13,8 @@ from typing import TypeAlias
 
 import pytest
 
-from otolith.stores import KeyValueStore, KVStore, MemoryStore, SqliteStore, Store
+from otolith.stores import EtcdStore, KeyValueStore, KVStore, MemoryStore, SqliteStore, Store
+from tests.servers.etcd import EtcdCluster
 
 Opener: TypeAlias = Callable[[], Store]
 Place: TypeAlias = Callable[[pytest.FixtureRequest, Path], Opener]
@@ -39,10 +40,16 @@ def _one_handle(store: Store) -> Opener:
     return lambda: store
 
 
+def _etcd(cluster: EtcdCluster, folder: Path) -> Opener:
+    url = cluster.url(folder / "objects.db")
+    return lambda: EtcdStore(url, durability="fast")
+
+
 PLACES: dict[str, Place] = {
     "memory": lambda request, folder: _one_handle(MemoryStore()),
     "sqlite": lambda request, folder: lambda: SqliteStore(folder / "store.db", durability="fast"),
     "keyvalue": lambda request, folder: _one_handle(KeyValueStore(DictKV())),
+    "etcd": lambda request, folder: _etcd(request.getfixturevalue("etcd_cluster"), folder),
 }
 
 

@@ -9,6 +9,9 @@ Glossary: an *object* is immutable bytes; a *ref* is a mutable name for a hash; 
 atomic write; a *move* is an entry of a ref's history; a *layer* is a store around a store.
 """
 
+from typing import TYPE_CHECKING
+
+from otolith.lazy import door
 from otolith.stores.base import (
     TIME_LIMIT,
     Batch,
@@ -44,6 +47,16 @@ from otolith.stores.sqlite import SqliteStore
 from otolith.stores.url import Cache, Disk, as_store, open_store
 from otolith.stores.url import InMemory as Memory  # otolith.memory has another Memory
 
+if TYPE_CHECKING:
+    from otolith.stores.etcd import EtcdStore
+
+_ON_SERVERS = {
+    "EtcdStore": "etcd",
+}
+"""Stores that import their clients when they are first used, and the modules that have them."""
+
+__getattr__ = door(__name__, _ON_SERVERS)
+
 __all__ = [
     "TIME_LIMIT",
     "Batch",
@@ -53,6 +66,7 @@ __all__ = [
     "CollectionReport",
     "Collector",
     "Disk",
+    "EtcdStore",
     "IntegrityChecker",
     "Inventory",
     "KVStore",
@@ -85,3 +99,7 @@ __all__ = [
     "open_store",
     "without_secrets",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -5,7 +5,7 @@
     a path                                  the same; of the file, or of a directory that has it
     postgresql://, redis://, rediss://      a store on a server
     s3://, gs://, az://                     a store in a bucket
-    etcd://host:2379?objects=URL            refs in etcd, objects in another store
+    etcd://, etcds://host:2379?objects=URL  refs in etcd, objects in another store
 
 A store on a server needs an extra, such as `pip install 'otolith[postgres]'`; its client is
 imported when the first URL of its kind is opened. `InMemory` (exported as `Memory`), `Disk` and
@@ -45,6 +45,7 @@ _ON_SERVERS = {
     "gs": ("bucket", "BucketStore", "gs"),
     "az": ("bucket", "BucketStore", "az"),
     "etcd": ("etcd", "EtcdStore", "etcd"),
+    "etcds": ("etcd", "EtcdStore", "etcd"),
 }
 """By scheme: the module, the class, and the extra that brings its client."""
 
