@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,12 @@ class EtcdCluster:
     """Members that elect a leader; each can be killed, frozen and started again."""
 
     def __init__(
-        self, folder: Path, *, flags: tuple[str, ...] = (), members: int = MEMBERS
+        self,
+        folder: Path,
+        *,
+        flags: tuple[str, ...] = (),
+        members: int = MEMBERS,
+        scheme: str = "http",
     ) -> None:
         binary = program("etcd")
         ports = [(free_port(), free_port()) for _ in range(members)]
@@ -30,10 +36,10 @@ class EtcdCluster:
         for number, (port, peer) in enumerate(ports):
             place = folder / f"m{number}"
             place.mkdir()
-            command = [
+            command: list[str | Path] = [
                 *(binary, "--name", f"m{number}", "--data-dir", place / "data"),
                 *(
-                    f"--{kind}-client-urls=http://127.0.0.1:{port}"
+                    f"--{kind}-client-urls={scheme}://127.0.0.1:{port}"
                     for kind in ("listen", "advertise")
                 ),
                 f"--listen-peer-urls=http://127.0.0.1:{peer}",
@@ -75,20 +81,21 @@ class EtcdCluster:
             member.kill()
 
 
-def ask(port: int, path: str, body: dict[str, object]) -> dict:
+def ask(port: int, path: str, body: dict[str, object]) -> dict[str, Any]:
     """Post a request to one member."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
     try:
         connection.request("POST", path, json.dumps(body))
-        return json.loads(connection.getresponse().read())
+        answer: dict[str, Any] = json.loads(connection.getresponse().read())
     finally:
         connection.close()
+    return answer
 
 
 @contextmanager
-def running(folder: Path, **options: object) -> Iterator[EtcdCluster]:
+def running(folder: Path, *, members: int = MEMBERS) -> Iterator[EtcdCluster]:
     """Start a cluster for as long as the block runs."""
-    cluster = EtcdCluster(folder, **options)
+    cluster = EtcdCluster(folder, members=members)
     try:
         cluster.start()
         yield cluster

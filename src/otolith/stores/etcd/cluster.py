@@ -12,12 +12,13 @@ from otolith.stores.etcd.gateway import (
     Entry,
     Gateway,
     RangeReply,
-    Reply,
+    GatewayReply,
     TxnReply,
 )
-from otolith.stores.etcd.layout import Keys, end_of, get
+from otolith.stores.etcd.key_layout import Keys, end_of, get
 
 PAGE = 1000
+REQUEST_BYTES = 1 << 20  # etcd refuses requests from 1.5 MB on
 OPERATIONS = 128  # in one transaction, unless etcd was started with --max-txn-ops
 
 
@@ -66,12 +67,12 @@ class Cluster:
 
     def transact(
         self, compares: list[Body], then: list[Body], otherwise: Sequence[Body] = ()
-    ) -> Reply[TxnReply]:
+    ) -> GatewayReply[TxnReply]:
         """Do the operations if all compares hold, else the others. Must be harmless to repeat."""
         body: Body = {"compare": compares, "success": then, "failure": otherwise}
         return self.gateway.call("/v3/kv/txn", body, TxnReply)
 
-    def grant(self, ttl_seconds: int) -> Reply[GrantReply]:
+    def grant(self, ttl_seconds: int) -> GatewayReply[GrantReply]:
         """Return a new lease of etcd; one that nothing is attached to runs out unnoticed."""
         return self.gateway.call("/v3/lease/grant", {"TTL": ttl_seconds}, GrantReply)
 

@@ -21,13 +21,13 @@ from typing import NamedTuple
 
 from otolith.errors import Busy, Fenced, Invalid, Unavailable
 from otolith.stores.base import Batch, Swap, check_conditions
-from otolith.stores.etcd.cluster import OPERATIONS, Cluster
+from otolith.stores.etcd.cluster import OPERATIONS, REQUEST_BYTES, Cluster
 from otolith.stores.etcd.gateway import Body, Entry
-from otolith.stores.etcd.layout import (
+from otolith.stores.etcd.key_layout import (
     EpochRecord,
     FenceRecord,
     LeaseRecord,
-    MoveRecord,
+    MoveEntry,
     RefRecord,
     created,
     decode,
@@ -60,7 +60,7 @@ class _Seen(NamedTuple):
         return decode(value, LeaseRecord) if value else None
 
 
-class Committer:
+class EtcdCommitter:
     """Applies batches."""
 
     def __init__(self, cluster: Cluster, roots: Roots) -> None:
@@ -74,6 +74,12 @@ class Committer:
             raise Invalid(
                 f"etcd cannot move {len(moved)} refs in one transaction",
                 hint=f"move at most {OPERATIONS // 2 - 2} at once",
+            )
+        size = sum(len(swap.name.encode()) + len(batch.note.encode()) for swap in moved)
+        if size > REQUEST_BYTES:
+            raise Invalid(
+                f"names and note of {len(moved)} moves take {size} bytes, more than etcd accepts",
+                hint=f"use at most {REQUEST_BYTES} bytes",
             )
         identity = secrets.token_hex(8)
         deadline = monotonic() + self._cluster.gateway.place.timeout_seconds
@@ -101,9 +107,7 @@ class Committer:
         if not reply.repeated or witness is None:
             return False
         now, *move = (part.response_range.kvs for part in reply.body.responses)
-        if any(
-            decode(entry.value, MoveRecord).write == identity for (entry,) in filter(None, move)
-        ):
+        if any(decode(entry.value, MoveEntry).write == identity for (entry,) in filter(None, move)):
             return True
         if now[0].mod_revision != seen.epoch.mod_revision:
             raise Unavailable(  # a collection may have forgotten the move
@@ -138,7 +142,7 @@ class Committer:
         changes = []
         for name, old, new in moved:
             number = seen.ref(name).moves
-            move = MoveRecord(old, new, batch.time, batch.note, identity)
+            move = MoveEntry(old, new, batch.time, batch.note, identity)
             changes.append(put(keys.ref(name), RefRecord(new, number + 1)))
             changes.append(put(keys.move(name, number), move))
         for name, token in batch.fences.items():

@@ -1,9 +1,10 @@
 """etcd over HTTP: the JSON gateway that every member of a cluster has beside gRPC.
 
-A call goes to the member that answered last. If that one fails, it goes to the next, until one
-answers or the time is over. So a call can reach etcd more than once, and this file never knows
-whether one whose reply was lost took effect: **whoever calls must only send what is harmless to
-repeat**, and gets `Reply.repeated` to find out which of the attempts it was.
+A call goes to the member that answered last. If that one fails, or is silent for a while, it goes
+to the next, until one answers or the time is over. So a call can reach etcd more than once, and
+this file never knows whether one whose reply was lost took effect: **whoever calls must only send
+what is harmless to repeat**, and gets `GatewayReply.repeated` to find out which of the attempts it was. A
+refusal after a lost reply becomes `Unavailable`, for the same reason.
 
 etcd itself retries nothing: "leader changed", "request timed out" and "no leader" are replies that
 leave the outcome open, and are treated like a lost connection.
@@ -16,12 +17,13 @@ from __future__ import annotations
 import http.client
 import os
 import ssl
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from threading import Lock
 from time import monotonic, sleep
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeAlias, TypeVar
 from urllib.parse import unquote, urlsplit
 
 import msgspec
@@ -32,6 +34,7 @@ from otolith.stores.address import check_options
 _T = TypeVar("_T")
 _PORT = 2379
 _OPTIONS = ("objects", "prefix", "timeout", "ca", "cert", "key")
+_PATIENCE_SECONDS = 1.0  # with one member in the first round, then twice as much in each
 _PAUSE_SECONDS = 0.05
 _INVALID, _DENIED, _EXHAUSTED, _OUT_OF_RANGE, _UNAUTHENTICATED = 3, 7, 8, 11, 16  # of gRPC
 
@@ -169,7 +172,7 @@ class _ErrorReply(msgspec.Struct, frozen=True):
     code: int = 0
 
 
-class Reply(NamedTuple, Generic[_T]):
+class GatewayReply(NamedTuple, Generic[_T]):
     """An answer. `repeated`: an attempt before it was lost, and may have taken effect.
 
     `date` is the time by the clock of the member, as HTTP writes it.
@@ -196,7 +199,8 @@ class _StaleToken(Exception):
     """The member wants to know again who asks."""
 
 
-Body = dict[str, object]
+Body: TypeAlias = dict[str, object]
+_Idle: TypeAlias = dict[int, list[http.client.HTTPConnection]]
 
 
 class Gateway:
@@ -205,38 +209,40 @@ class Gateway:
     def __init__(self, place: EtcdPlace) -> None:
         self.place = place
         self._lock = Lock()
-        self._idle: dict[int, list[http.client.HTTPConnection]] = {}
+        self._idle: _Idle = {}
+        weakref.finalize(self, _close_all, self._idle)  # for a store that nobody closed
         self._first = 0  # the member that answered last
         self._token = ""
         self._process = os.getpid()
         self._closed = False
 
-    def call(self, path: str, body: Body, kind: type[_T]) -> Reply[_T]:
+    def call(self, path: str, body: Body, kind: type[_T]) -> GatewayReply[_T]:
         """Post a request that is harmless to repeat, and return the answer.
 
         Raises:
             Unavailable: no member answered within the time-out.
-            Denied, Full, Busy, Invalid: a member refused it; nothing was done, unless an attempt
-                before it was lost.
+            Denied, Full, Busy, Invalid: a member refused it, and nothing was done.
         """
         data = msgspec.json.encode(body)
-        deadline = monotonic() + self.place.timeout_seconds
         repeated, problems = False, dict[str, str]()
-        while True:
-            for member in self._members():
-                try:
-                    text, date = self._attempt(member, path, data, deadline)
-                except _NotSent as problem:
-                    problems[self._name(member)] = str(problem)
-                except _LostReply as problem:
-                    problems[self._name(member)] = str(problem)
-                    repeated = True
-                else:
-                    self._first = member
-                    return Reply(self._decoded(text, kind), repeated, date)
-                if monotonic() >= deadline:
-                    raise self._unavailable(problems)
-            sleep(min(_PAUSE_SECONDS, max(0.0, deadline - monotonic())))
+        for member, seconds in self._turns():
+            try:
+                text, date = self._attempt(member, path, data, seconds)
+                answer = self._decoded(text, kind)
+            except _NotSent as problem:
+                problems[self._name(member)] = str(problem)
+            except _LostReply as problem:
+                problems[self._name(member)] = str(problem)
+                repeated = True
+            except Error as refusal:
+                if not repeated:
+                    raise
+                problems[self._name(member)] = str(refusal)
+                break
+            else:
+                self._first = member
+                return GatewayReply(answer, repeated, date)
+        raise self._unavailable(problems)
 
     @contextmanager
     def stream(
@@ -262,9 +268,7 @@ class Gateway:
         """Close all connections. Closing twice is harmless."""
         with self._lock:
             self._closed = True
-            idle, self._idle = self._idle, {}
-        for connection in (each for some in idle.values() for each in some):
-            connection.close()
+            _close_all(self._idle)
 
     def check_open(self) -> None:
         """Raise Closed if this was closed."""
@@ -277,18 +281,28 @@ class Gateway:
         count = len(self.place.endpoints)
         return [(self._first + place) % count for place in range(count)]
 
+    def _turns(self) -> Iterator[tuple[int, float]]:
+        """Yield members to ask, and how long each may take, until the time is over."""
+        deadline = monotonic() + self.place.timeout_seconds
+        patience_seconds = _PATIENCE_SECONDS
+        while True:
+            for member in self._members():
+                yield member, max(0.01, min(patience_seconds, deadline - monotonic()))
+                if monotonic() >= deadline:
+                    return
+            patience_seconds *= 2
+            sleep(min(_PAUSE_SECONDS, max(0.0, deadline - monotonic())))
+
     def _name(self, member: int) -> str:
         host, port = self.place.endpoints[member]
         return f"{host}:{port}"
 
-    def _attempt(self, member: int, path: str, data: bytes, deadline: float) -> tuple[bytes, str]:
-        """Ask one member; each gets its share of the time, so that a frozen one does not take all.
+    def _attempt(self, member: int, path: str, data: bytes, seconds: float) -> tuple[bytes, str]:
+        """Ask one member.
 
         Raises:
             _NotSent, _LostReply: the next one is to be asked.
         """
-        share = self.place.timeout_seconds / len(self.place.endpoints)
-        seconds = max(0.01, min(share, deadline - monotonic()))
         for _ in range(2):
             if self.place.user and not self._token:
                 self._authenticate(member, seconds)
@@ -346,14 +360,14 @@ class Gateway:
             return _StaleToken() if found.code == _UNAUTHENTICATED else CompactedRevision()
         if found.code == _DENIED or "auth" in words or "user name" in words:
             return Denied(f"{self.place}: {words}", hint="check user, password and role")
+        if found.code == _INVALID or "larger than max" in words:
+            return Invalid(f"{self.place}: {words}", hint="write fewer refs at once")
         if found.code == _EXHAUSTED and "space" in words:
             return Full(
                 f"{self.place}: {words}", hint="compact and defragment etcd, or raise quota"
             )
         if found.code == _EXHAUSTED:
             return Busy(f"{self.place}: {words}", hint="try again")
-        if found.code == _INVALID:
-            return Invalid(f"{self.place}: {words}", hint="write fewer refs at once")
         if found.code:
             return _LostReply(words)
         return self._is_not_etcd() if status < 500 else _LostReply(f"HTTP {status}")
@@ -370,7 +384,8 @@ class Gateway:
     def _take(self, member: int, seconds: float) -> http.client.HTTPConnection:
         with self._lock:
             if self._process != os.getpid():  # a forked child must not use its parent's
-                self._process, self._idle = os.getpid(), {}
+                self._process = os.getpid()
+                _close_all(self._idle)
             idle = self._idle.get(member)
             connection = idle.pop() if idle else None
         if connection is not None and connection.sock is not None:
@@ -402,6 +417,14 @@ class Gateway:
                 return
         with suppress(OSError):
             connection.close()
+
+
+def _close_all(idle: _Idle) -> None:
+    for connections in idle.values():
+        for connection in connections:
+            with suppress(OSError):
+                connection.close()
+    idle.clear()
 
 
 def _words(error: Exception) -> str:

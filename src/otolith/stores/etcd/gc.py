@@ -39,9 +39,9 @@ from otolith.stores.base import (
 )
 from otolith.stores.etcd.cluster import Cluster
 from otolith.stores.etcd.gateway import Entry
-from otolith.stores.etcd.layout import (
+from otolith.stores.etcd.key_layout import (
     EpochRecord,
-    MoveRecord,
+    MoveEntry,
     RefRecord,
     decode,
     delete,
@@ -110,15 +110,15 @@ class EtcdCollector:
                 self._raised = changed.body.header.revision
                 return epoch
 
-    def _histories(self) -> dict[str, list[tuple[Entry, MoveRecord]]]:
+    def _histories(self) -> dict[str, list[tuple[Entry, MoveEntry]]]:
         """Return the moves of all refs, newest first."""
         keys = self._cluster.keys
-        found: dict[str, list[tuple[Entry, MoveRecord]]] = defaultdict(list)
+        found: dict[str, list[tuple[Entry, MoveEntry]]] = defaultdict(list)
         for entry in self._cluster.scan(keys.moves):
-            found[keys.name_of_move(entry.key)].append((entry, decode(entry.value, MoveRecord)))
+            found[keys.name_of_move(entry.key)].append((entry, decode(entry.value, MoveEntry)))
         return found
 
-    def _forget(self, name: str, old: list[tuple[Entry, MoveRecord]]) -> None:
+    def _forget(self, name: str, old: list[tuple[Entry, MoveEntry]]) -> None:
         """Remove moves from the old end of a history, and with the last a ref that was removed."""
         if not old:
             return
@@ -132,7 +132,7 @@ class EtcdCollector:
             is_same = unchanged(ref.key, ref.mod_revision)
             self._cluster.transact([is_same], [delete(ref.key)])
 
-    def _named(self, histories: dict[str, list[tuple[Entry, MoveRecord]]]) -> set[Hash]:
+    def _named(self, histories: dict[str, list[tuple[Entry, MoveEntry]]]) -> set[Hash]:
         """Return all that refs and these moves name."""
         refs = self._cluster.scan(self._cluster.keys.refs)
         named = {decode(entry.value, RefRecord).hash for entry in refs}

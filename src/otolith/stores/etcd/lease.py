@@ -16,7 +16,7 @@ from otolith.errors import Invalid
 from otolith.stores.base import Lease
 from otolith.stores.etcd.cluster import Cluster
 from otolith.stores.etcd.gateway import Body
-from otolith.stores.etcd.layout import (
+from otolith.stores.etcd.key_layout import (
     FenceRecord,
     LeaseRecord,
     decode,

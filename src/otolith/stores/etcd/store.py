@@ -8,7 +8,7 @@ Theory of operation. A write reads what it depends on from etcd, writes its obje
 one transaction that compares that nothing it depends on has changed (`commit`). Its objects are
 protected from collections of their own store by refs there (`roots`), which a collection renews
 (`gc`). Leases are keys that etcd removes (`lease`), news are its watches (`watch`). `gateway`
-speaks HTTP with the members, and `layout` has all keys and values.
+speaks HTTP with the members, and `key_layout` has all keys and values.
 
 A batch that is refused has written no objects, except where another writer was faster in the moment
 between the read and the transaction: then its objects stay until the next collection.
@@ -43,14 +43,14 @@ from otolith.stores.base import (
     newest_first,
 )
 from otolith.stores.etcd.cluster import Cluster
-from otolith.stores.etcd.commit import Committer
+from otolith.stores.etcd.commit import EtcdCommitter
 from otolith.stores.etcd.gateway import Gateway, read_place
 from otolith.stores.etcd.gc import EtcdCollector
-from otolith.stores.etcd.layout import (
+from otolith.stores.etcd.key_layout import (
     VERSION,
     EpochRecord,
     FormatRecord,
-    MoveRecord,
+    MoveEntry,
     RefRecord,
     decode,
     put,
@@ -109,7 +109,7 @@ class EtcdStore(Layer):
             self.close()
             raise
         self._roots = Roots(objects, identity)
-        self._committer = Committer(self._cluster, self._roots)
+        self._committer = EtcdCommitter(self._cluster, self._roots)
         self._leases = Leases(self._cluster)
 
     def __repr__(self) -> str:
@@ -158,11 +158,11 @@ class EtcdStore(Layer):
         keys = self._cluster.keys
         if name is not None:
             found = self._cluster.scan(keys.history(_text(name)), limit=limit)
-            return [decode(entry.value, MoveRecord).move(name) for entry in found]
+            return [decode(entry.value, MoveEntry).move(name) for entry in found]
         histories: dict[str, list[Move]] = {}
         for entry in self._cluster.scan(keys.moves):
             ref = keys.name_of_move(entry.key)
-            histories.setdefault(ref, []).append(decode(entry.value, MoveRecord).move(ref))
+            histories.setdefault(ref, []).append(decode(entry.value, MoveEntry).move(ref))
         return newest_first(histories.values())[:limit]
 
     def collect(

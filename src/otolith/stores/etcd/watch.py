@@ -19,7 +19,7 @@ import msgspec
 from otolith.errors import Error
 from otolith.stores.etcd.cluster import Cluster
 from otolith.stores.etcd.gateway import Body, Entry
-from otolith.stores.etcd.layout import end_of
+from otolith.stores.etcd.key_layout import end_of
 
 _SILENCE_SECONDS = 5.0
 _PAUSE_SECONDS = 0.1

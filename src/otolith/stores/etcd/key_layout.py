@@ -57,7 +57,7 @@ class RefRecord(Record, frozen=True):
     moves: int = 0
 
 
-class MoveRecord(Record, frozen=True):
+class MoveEntry(Record, frozen=True):
     """A move, and which write made it."""
 
     old: bytes | None
