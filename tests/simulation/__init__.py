@@ -2,7 +2,7 @@
 
 scheduler          tasks that give way to each other where the seed says so
 machine            processes on one store: calls that fail or lose their reply, kills, forks
-linearizability    a checker (Wing, Gong and Lowe) for what was called and answered
+linearizability    what was called and answered, for the checker of otolith.testing
 workloads          what processes do, and what must be true while they do it and afterwards
 mutants            the faults that were mended, put back one by one
 

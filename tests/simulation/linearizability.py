@@ -1,9 +1,7 @@
-"""Is there one order of all calls that explains every answer? (Wing and Gong, with Lowe's memory)
+"""Is there one order of all calls that explains every answer? `check_linearizable` decides.
 
-Each call has a moment at which it was made and one at which it was answered. An order is right if
-no call stands before one that was answered before it was made, and if calls done one after the
-other in that order give the answers that were given. A call without an answer may have happened at
-any later moment, or never.
+Each call has a moment at which it was made and one at which it was answered. A call without an
+answer may have happened at any later moment, or never.
 """
 
 from __future__ import annotations
@@ -11,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from otolith.testing import UNKNOWN, Operation, check_linearizable
 
 NEVER = 1 << 62
 
@@ -35,37 +35,34 @@ Step = Callable[[Hashable, Any, Any, bool], Hashable]
 IMPOSSIBLE = object()
 
 
-def order(calls: Sequence[Call], start: Hashable, step: Step) -> list[Call] | None:
-    """Return calls in an order that explains them, or None if there is no such order."""
-    seen: set[tuple[int, Hashable]] = set()
-    everything = (1 << len(calls)) - 1
-    needed = sum(1 << at for at, call in enumerate(calls) if call.answered != NEVER)
-    path: list[
-        tuple[int, int, Hashable]
-    ] = []  # what was done, what was done before, and in which state
-    done, state, at = 0, start, 0
-    while done & needed != needed:
-        found = False
-        horizon = min(call.answered for index, call in enumerate(calls) if not done >> index & 1)
-        for index in range(at, len(calls)):
-            call = calls[index]
-            if done >> index & 1 or call.called > horizon:
-                continue
-            after = step(state, call.what, call.answer, call.answered != NEVER)
-            key = (done | 1 << index, after)
-            if after is IMPOSSIBLE or key in seen:
-                continue
-            seen.add(key)
-            path.append((index, done, state))
-            done, state, at, found = key[0], after, 0, True
-            break
-        if not found:
-            if not path:
-                return None
-            index, done, state = path.pop()
-            at = index + 1
-    assert done <= everything
-    return [calls[index] for index, _, _ in path]
+@dataclass(frozen=True)
+class StepModel:
+    """A model whose steps are a function."""
+
+    init: Hashable
+    function: Step
+
+    def key(self, given: Hashable) -> Hashable:
+        return None
+
+    def step(self, state: Hashable, given: Hashable, output: Hashable) -> tuple[bool, Hashable]:
+        after = self.function(state, given, output, output is not UNKNOWN)
+        return after is not IMPOSSIBLE, after
+
+
+def is_linearizable(calls: Sequence[Call], start: Hashable, step: Step) -> bool:
+    """Tell whether there is an order that explains all calls."""
+    history = [
+        Operation(
+            call.who,
+            call.what,
+            call.answer,
+            call.called,
+            None if call.answered == NEVER else call.answered,
+        )
+        for call in calls
+    ]
+    return check_linearizable(history, StepModel(start, step)).outcome == "linearizable"
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ from tests.simulation.linearizability import (
     Call,
     LookCall,
     SwapCall,
-    order,
+    is_linearizable,
     step_of_ref,
 )
 from tests.simulation.machine import Machine, Process
@@ -110,11 +110,11 @@ class Workload(ABC):
         """Every answer about a ref or a fence is explained by one order of all calls."""
         for place, calls in list(self.machine.calls.items()):
             if place.startswith("fence "):
-                assert order(calls, 0, _step_of_fence) is not None, f"{place}: {calls}"
+                assert is_linearizable(calls, 0, _step_of_fence), f"{place}: {calls}"
                 continue
             look = self.machine.call(place, LookCall())
             self.machine.answer(look, repo.store.ref(place))
-            assert order(calls, self._starts.get(place), step_of_ref) is not None, (
+            assert is_linearizable(calls, self._starts.get(place), step_of_ref), (
                 f"{place}: no order explains {calls}"
             )
 
