@@ -11,8 +11,8 @@ from otolith.stores.etcd.gateway import (
     CompactedRevision,
     Entry,
     Gateway,
-    RangeReply,
     GatewayReply,
+    RangeReply,
     TxnReply,
 )
 from otolith.stores.etcd.key_layout import Keys, end_of, get

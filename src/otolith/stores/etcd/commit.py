@@ -25,9 +25,9 @@ from otolith.stores.etcd.cluster import OPERATIONS, REQUEST_BYTES, Cluster
 from otolith.stores.etcd.gateway import Body, Entry
 from otolith.stores.etcd.key_layout import (
     EpochRecord,
+    EtcdMove,
     FenceRecord,
     LeaseRecord,
-    MoveEntry,
     RefRecord,
     created,
     decode,
@@ -107,7 +107,7 @@ class EtcdCommitter:
         if not reply.repeated or witness is None:
             return False
         now, *move = (part.response_range.kvs for part in reply.body.responses)
-        if any(decode(entry.value, MoveEntry).write == identity for (entry,) in filter(None, move)):
+        if any(decode(entry.value, EtcdMove).write == identity for (entry,) in filter(None, move)):
             return True
         if now[0].mod_revision != seen.epoch.mod_revision:
             raise Unavailable(  # a collection may have forgotten the move
@@ -142,7 +142,7 @@ class EtcdCommitter:
         changes = []
         for name, old, new in moved:
             number = seen.ref(name).moves
-            move = MoveEntry(old, new, batch.time, batch.note, identity)
+            move = EtcdMove(old, new, batch.time, batch.note, identity)
             changes.append(put(keys.ref(name), RefRecord(new, number + 1)))
             changes.append(put(keys.move(name, number), move))
         for name, token in batch.fences.items():

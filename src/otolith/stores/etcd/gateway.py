@@ -3,8 +3,8 @@
 A call goes to the member that answered last. If that one fails, or is silent for a while, it goes
 to the next, until one answers or the time is over. So a call can reach etcd more than once, and
 this file never knows whether one whose reply was lost took effect: **whoever calls must only send
-what is harmless to repeat**, and gets `GatewayReply.repeated` to find out which of the attempts it was. A
-refusal after a lost reply becomes `Unavailable`, for the same reason.
+what is harmless to repeat**, and gets `GatewayReply.repeated` to find out which of the attempts it
+was. A refusal after a lost reply becomes `Unavailable`, for the same reason.
 
 etcd itself retries nothing: "leader changed", "request timed out" and "no leader" are replies that
 leave the outcome open, and are treated like a lost connection.

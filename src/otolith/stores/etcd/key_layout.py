@@ -57,7 +57,7 @@ class RefRecord(Record, frozen=True):
     moves: int = 0
 
 
-class MoveEntry(Record, frozen=True):
+class EtcdMove(Record, frozen=True):
     """A move, and which write made it."""
 
     old: bytes | None

@@ -49,8 +49,8 @@ from otolith.stores.etcd.gc import EtcdCollector
 from otolith.stores.etcd.key_layout import (
     VERSION,
     EpochRecord,
+    EtcdMove,
     FormatRecord,
-    MoveEntry,
     RefRecord,
     decode,
     put,
@@ -158,11 +158,11 @@ class EtcdStore(Layer):
         keys = self._cluster.keys
         if name is not None:
             found = self._cluster.scan(keys.history(_text(name)), limit=limit)
-            return [decode(entry.value, MoveEntry).move(name) for entry in found]
+            return [decode(entry.value, EtcdMove).move(name) for entry in found]
         histories: dict[str, list[Move]] = {}
         for entry in self._cluster.scan(keys.moves):
             ref = keys.name_of_move(entry.key)
-            histories.setdefault(ref, []).append(decode(entry.value, MoveEntry).move(ref))
+            histories.setdefault(ref, []).append(decode(entry.value, EtcdMove).move(ref))
         return newest_first(histories.values())[:limit]
 
     def collect(

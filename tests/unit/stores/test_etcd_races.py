@@ -1,12 +1,13 @@
-"""Collections of an etcd store beside writers and collections that freeze at the worst time."""
+"""Writes and collections of an etcd store that are overtaken by others at the worst time."""
 
 from __future__ import annotations
 
+from functools import partial
 from threading import Event, Thread
 
 import pytest
 
-from otolith.errors import Unsupported
+from otolith.errors import Fenced, StaleRef, Unsupported
 from otolith.stores import Batch, EtcdStore, Layer, Swap
 from otolith.stores.etcd.key_layout import EpochRecord, decode
 from otolith.testing import blob, links, node, put
@@ -87,6 +88,50 @@ def test_a_write_that_needs_what_was_collected_meanwhile_is_refused(store, other
     assert store.ref("new") is None
 
 
+def test_a_write_whose_lease_ends_before_its_transaction_is_fenced_off(store, other):
+    lease = store.lease("work", "a", ttl_seconds=60)
+    store._roots.objects = HookedStore(store.inner, lambda: other.release(lease))
+    item = blob("late")
+    with pytest.raises(Fenced):
+        store.write(Batch([item], [Swap("main", None, item.hash)], fences={"work": lease.token}))
+    assert store.ref("main") is None
+
+
+def test_a_renewal_does_not_disturb_a_write(store, other):
+    lease = store.lease("work", "a", ttl_seconds=60)
+    written = []
+    renew = partial(other.lease, "work", "a", ttl_seconds=60)
+    store._roots.objects = HookedStore(store.inner, lambda: written.append(renew()))
+    transact, calls = store._cluster.transact, []
+
+    def count(*parts):
+        calls.append(parts)
+        return transact(*parts)
+
+    store._cluster.transact = count
+    item = blob("in time")
+    store.write(Batch([item], [Swap("main", None, item.hash)], fences={"work": lease.token}))
+    assert written[0].token == lease.token
+    assert len(calls) == 2  # one that reads, one that writes
+
+
+def test_a_swap_that_is_overtaken_is_stale_and_a_swap_there_and_back_is_not(store, other):
+    a, b = blob("a"), blob("b")
+    put(store, "main", a)
+    store._roots.objects = HookedStore(store.inner, lambda: put(other, "main", b))
+    with pytest.raises(StaleRef) as caught:
+        store.write(Batch(swaps=[Swap("main", a.hash, blob("c").hash)]))
+    assert caught.value.actual == b.hash
+
+    def there_and_back() -> None:
+        put(other, "main", a)
+        put(other, "main", b)
+
+    store._roots.objects = HookedStore(store.inner, there_and_back)
+    store.write(Batch(swaps=[Swap("main", b.hash, blob("c").hash)]))
+    assert [move.new for move in store.moves("main")][:3] == [blob("c").hash, b.hash, a.hash]
+
+
 def test_a_collection_that_was_frozen_and_wakes_up_late_drops_nothing_that_is_used(store, other):
     """It has read what is used, then sleeps while others commit and collect."""
     tops = [node(blob(f"leaf {number}"), label=str(number)) for number in range(4)]
@@ -153,6 +198,52 @@ def test_nothing_of_a_removed_ref_stays_when_its_history_is_forgotten(store):
     store.collect(links, forget_moves_before=3)
     keys = store._cluster.keys
     assert store._cluster.scan(keys.refs) == store._cluster.scan(keys.moves) == []
+
+
+def test_an_erasure_says_that_etcd_remembers_what_it_was_not_asked_to_compact(store):
+    put(store, "main", blob("a"), time=1)
+    put(store, "main", blob("b"), time=2)
+    done = store.collect(links, forget_moves_before=3, erase=True)
+    assert (done.dropped_objects, done.erased) == (1, False)
+    assert "compacted" in done.residue
+    assert store.collect(links, erase=True).erased
+
+
+def test_long_lists_of_refs_come_in_pages_of_one_moment(store, other, monkeypatch):
+    monkeypatch.setattr("otolith.stores.etcd.cluster.PAGE", 2)
+    names = [f"ref {number}" for number in range(7)]
+    old, new = blob("old"), blob("new")
+    store.write(Batch([old], [Swap(name, None, old.hash) for name in names]))
+    call, pages = store._cluster.gateway.call, []
+
+    def move_all_between(path, body, kind):
+        pages.append(body)
+        if len(pages) == 2:
+            other.write(Batch([new], [Swap(name, old.hash, new.hash) for name in names]))
+        return call(path, body, kind)
+
+    store._cluster.gateway.call = move_all_between
+    assert store.refs() == dict.fromkeys(names, old.hash)
+    assert len(pages) == 4
+
+
+def test_a_list_whose_moment_was_compacted_away_begins_again(store, other, monkeypatch):
+    monkeypatch.setattr("otolith.stores.etcd.cluster.PAGE", 2)
+    names = [f"ref {number}" for number in range(7)]
+    old, new = blob("old"), blob("new")
+    store.write(Batch([old], [Swap(name, None, old.hash) for name in names]))
+    call, pages = store._cluster.gateway.call, []
+
+    def compact_between(path, body, kind):
+        pages.append(body)
+        if len(pages) == 2:
+            other.write(Batch([new], [Swap(name, old.hash, new.hash) for name in names]))
+            now = {"revision": str(other._cluster.revision())}
+            other._cluster.gateway.call("/v3/kv/compaction", now, dict)
+        return call(path, body, kind)
+
+    store._cluster.gateway.call = compact_between
+    assert store.refs() == dict.fromkeys(names, new.hash)
 
 
 def test_two_stores_of_one_cluster_can_share_a_store_for_objects(etcd_cluster, store, tmp_path):
