@@ -136,12 +136,12 @@ def _has_passed(proxy: Proxy, round_trips: int) -> bool:
     return proxy.round_trips > round_trips
 
 
-def test_replies_that_get_lost_double_no_commit_and_lose_none(etcd_cluster, tmp_path, rounds):
-    with Proxy(etcd_cluster.members[0].port) as proxy:
-        prefix = etcd_cluster.url(tmp_path / "objects.db").partition("prefix=")[2]
+def test_replies_that_get_lost_double_no_commit_and_lose_none(fragile, tmp_path, rounds):
+    with Proxy(fragile.members[0].port) as proxy:
+        prefix = fragile.url(tmp_path / "objects.db").partition("prefix=")[2]
         url = f"etcd://127.0.0.1:{proxy.port}?objects={tmp_path / 'objects.db'}&prefix={prefix}"
         with _writers(url) as done:
-            for _ in range(rounds(6, 400)):
+            for _ in range(rounds(6, 100)):
                 _wait_for_progress(done)
                 proxy.fault = "lose replies"
                 before = proxy.round_trips

@@ -94,6 +94,7 @@ REFUSALS = [
     (refusal(3, "request is too large"), Invalid),
     (refusal(8, "mvcc: database space exceeded"), Full),
     (refusal(8, "too many requests"), Busy),
+    (refusal(5, "requested lease not found"), Busy),
     (refusal(7, "permission denied"), Denied),
     (refusal(3, "authentication failed, invalid user ID or password"), Denied),
     ((404, "Not Found"), NotAStore),

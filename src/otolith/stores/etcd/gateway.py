@@ -36,7 +36,8 @@ _PORT = 2379
 _OPTIONS = ("objects", "prefix", "timeout", "ca", "cert", "key")
 _PATIENCE_SECONDS = 1.0  # with one member in the first round, then twice as much in each
 _PAUSE_SECONDS = 0.05
-_INVALID, _DENIED, _EXHAUSTED, _OUT_OF_RANGE, _UNAUTHENTICATED = 3, 7, 8, 11, 16  # of gRPC
+_INVALID, _GONE, _DENIED, _EXHAUSTED = 3, 5, 7, 8  # codes of gRPC
+_OUT_OF_RANGE, _UNAUTHENTICATED = 11, 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,7 +367,7 @@ class Gateway:
             return Full(
                 f"{self.place}: {words}", hint="compact and defragment etcd, or raise quota"
             )
-        if found.code == _EXHAUSTED:
+        if found.code in {_EXHAUSTED, _GONE}:  # a lease that ran out while it was being attached
             return Busy(f"{self.place}: {words}", hint="try again")
         if found.code:
             return _LostReply(words)
