@@ -29,7 +29,7 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 
 from otolith.errors import Busy, Closed, Denied, Error, Full, Invalid, NotAStore, Unavailable
-from otolith.stores.address import check_options
+from otolith.stores.server_url import check_options
 
 _T = TypeVar("_T")
 _PORT = 2379
