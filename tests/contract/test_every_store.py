@@ -19,11 +19,13 @@ from otolith.stores import (
     Memory,
     MemoryStore,
     MirroredStore,
+    PostgresStore,
     RetryingStore,
     SqliteStore,
 )
 from otolith.testing import Fault, FaultyStore, StoreContract
 from tests.contract.redis_place import MISSING, redis_server, shown_class
+from tests.servers import postgres
 
 
 class TestMemory(StoreContract):
@@ -180,6 +182,47 @@ class TestEtcd(StoreContract):
     def reopen(self, store, folder):
         store.close()
         return EtcdStore(self.url, durability="fast")
+
+
+# -------------------- Postgres
+
+
+@pytest.fixture(scope="module")
+def postgres_url():
+    with postgres.shared_postgres() as url:
+        yield url
+
+
+class TestPostgres(StoreContract):
+    url = ""
+
+    @pytest.fixture(autouse=True)
+    def _server(self, postgres_url):
+        self.url = postgres_url
+
+    def make(self, folder):
+        return self.at(postgres.fresh(self.url))
+
+    def at(self, url):
+        store = PostgresStore(url)
+        self.place = url
+        return store
+
+    def reopen(self, store, folder):
+        store.close()
+        return self.at(self.place)
+
+
+class TestPostgresFast(TestPostgres):
+    def at(self, url):
+        self.place = url
+        return PostgresStore(url, durability="fast")
+
+
+class TestCachedPostgres(TestPostgres):
+    def at(self, url):
+        self.place = url
+        return CachedStore(PostgresStore(url, durability="fast"))
 
 
 def test_no_store_escapes_the_table():

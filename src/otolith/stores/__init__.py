@@ -49,8 +49,10 @@ from otolith.stores.url import InMemory as Memory  # otolith.memory has another 
 
 if TYPE_CHECKING:
     from otolith.stores.etcd import EtcdStore
+    from otolith.stores.postgres import PostgresStore
 
 _ON_SERVERS = {
+    "PostgresStore": "postgres",
     "EtcdStore": "etcd",
 }
 """Stores that import their clients when they are first used, and the modules that have them."""
@@ -81,6 +83,7 @@ __all__ = [
     "Move",
     "Notifier",
     "Object",
+    "PostgresStore",
     "Preparer",
     "Progress",
     "RetryingStore",

@@ -1,0 +1,346 @@
+"""Connections to a server: which are open, who has one, and what a lost one or a fork does to them.
+
+A thread takes an idle connection, or opens one, up to `pool` of them. There is no thread in the
+background that opens them: whoever needs one learns at once why there is none (a wrong password is
+not a time-out), and a fork copies no thread.
+
+No statement depends on the one before on the same connection: no SET, no prepared statement, no
+lock of the session. So a pooler that gives each transaction another connection may be in between.
+
+Lost connections. An idle connection on which something arrives was ended by the server, and is not
+used again. A statement that only reads is repeated once, on a new connection. A server that says
+nothing for `timeout` seconds counts as lost.
+
+Forks. Two processes that use one connection garble it, and one that closes it ends it for both. So
+a child forgets what it inherited, without closing it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from threading import Condition
+from time import monotonic
+from typing import Any, TypeAlias, TypeVar
+from urllib.parse import unquote
+from weakref import WeakSet
+
+import psycopg
+from psycopg import conninfo
+from psycopg.pq import TransactionStatus
+
+from otolith.errors import Busy, Closed, Error, Invalid
+from otolith.stores.address import secrets_of, split_options, without_secrets
+from otolith.stores.postgres.failures import (
+    Silence,
+    is_lost,
+    login_failed,
+    statement_failed,
+    without,
+)
+
+Row: TypeAlias = tuple[Any, ...]
+_T = TypeVar("_T")
+
+_SCHEMA = re.compile(r"(?!pg_)[A-Za-z_][A-Za-z0-9_-]{0,62}")
+_OURS = ("pool", "schema", "timeout")
+_DEFAULT_SCHEMA = "otolith"
+_DEFAULT_POOL = 10
+_DEFAULT_SILENCE_SECONDS = 30.0
+_DEFAULT_CONNECT_SECONDS = 10
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ServerAddress:
+    """Where a store is: what libpq needs to connect, and the options that are ours."""
+
+    place: str  # can be shown
+    schema: str
+    pool: int
+    silence_seconds: float
+    login: dict[str, Any]
+    secrets: frozenset[str]
+
+    @property
+    def wait_seconds(self) -> float:
+        """How long a thread waits until another one gives its connection back."""
+        return float(self.login["connect_timeout"])
+
+
+def parse(url: str, *, read_only: bool) -> ServerAddress:
+    """Read the URL of a store.
+
+    Raises:
+        Invalid: it has an option that nobody knows, or one with an impossible value.
+    """
+    secrets = frozenset(word for secret in secrets_of(url) for word in (secret, unquote(secret)))
+    place = without_secrets(url).partition("?")[0]
+    try:
+        rest, ours = split_options(url, _OURS)
+        login = conninfo.conninfo_to_dict(rest)
+    except (psycopg.Error, ValueError) as error:
+        message = without(secrets, " ".join(str(error).split()))
+        raise Invalid(
+            f"{place}: {message}", hint="options are those of libpq, and schema, pool, timeout"
+        ) from None
+    schema = ours.get("schema", _DEFAULT_SCHEMA)
+    if not _SCHEMA.fullmatch(schema):
+        raise Invalid(
+            f"{schema!r} cannot be the schema of a store",
+            hint="use up to 63 letters, digits and _; it must not start with pg_",
+        )
+    _add_defaults(login, read_only=read_only)
+    return ServerAddress(
+        place,
+        schema,
+        int(_number(ours, "pool", _DEFAULT_POOL)),
+        _number(ours, "timeout", _DEFAULT_SILENCE_SECONDS),
+        login,
+        secrets,
+    )
+
+
+def _add_defaults(login: dict[str, Any], *, read_only: bool) -> None:
+    login.setdefault("application_name", "otolith")
+    login.setdefault("connect_timeout", os.environ.get("PGCONNECT_TIMEOUT"))
+    login["connect_timeout"] = int(
+        _number(login, "connect_timeout", _DEFAULT_CONNECT_SECONDS) or _DEFAULT_CONNECT_SECONDS
+    )
+    if "," in str(login.get("host", "")) and not read_only:
+        login.setdefault("target_session_attrs", "read-write")
+
+
+def _number(options: dict[str, Any], name: str, default: float) -> float:
+    text = options.get(name)
+    if text is None:
+        return default
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 1 <= number < 1e6:
+        raise Invalid(f"{name} must be a number of at least 1, got {text!r}", hint="see the URL")
+    return number
+
+
+class ServerConnection(psycopg.Connection[Row]):
+    """A connection that does not wait for ever."""
+
+    silence_seconds: float | None = None
+
+    def wait(self, gen: Generator[Any, Any, _T], *args: Any, **kwargs: Any) -> _T:
+        """Wait for the server, and raise Silence if it does not answer."""
+        if self.silence_seconds is not None:
+            gen = _until_silence(gen, self.silence_seconds)
+        return super().wait(gen, *args, **kwargs)
+
+
+def _until_silence(gen: Generator[Any, Any, _T], seconds: float) -> Generator[Any, Any, _T]:
+    """Pass a generator of psycopg's on; it is sent 0 when nothing has arrived for a while."""
+    deadline = monotonic() + seconds
+    try:
+        wanted = next(gen)
+        while True:
+            ready = yield wanted
+            if ready:
+                deadline = monotonic() + seconds
+            elif monotonic() > deadline:
+                raise Silence(f"the server has not answered for {seconds:g} seconds")
+            wanted = gen.send(ready)
+    except StopIteration as done:
+        result: _T = done.value
+        return result
+
+
+def rows_of(connection: ServerConnection, query: bytes, parameters: Sequence[Any]) -> list[Row]:
+    """Run a statement, and return its rows."""
+    cursor = connection.execute(query, parameters, binary=bool(parameters))
+    return cursor.fetchall() if cursor.description is not None else []
+
+
+class Connections:
+    """Lends connections, and runs statements on them."""
+
+    def __init__(self, address: ServerAddress) -> None:
+        self.address = address
+        self.closed = False
+        self._idle: list[ServerConnection] = []
+        self._lent = 0
+        self._changed = Condition()
+        self.after_fork: list[Any] = []
+        _pools.add(self)
+
+    # Statements
+
+    def ask(self, query: bytes, parameters: Sequence[Any] = ()) -> list[Row]:
+        """Run a statement that can be repeated, and return its rows."""
+        try:
+            return self._run(query, parameters)
+        except _ConnectionLost:
+            self._drop_idle()
+            return self.tell(query, parameters)
+
+    def tell(self, query: bytes, parameters: Sequence[Any] = ()) -> list[Row]:
+        """Run a statement once, and return its rows.
+
+        Raises:
+            Unavailable: the connection was lost; the statement may have been executed.
+        """
+        try:
+            return self._run(query, parameters)
+        except _ConnectionLost as lost:
+            self._drop_idle()
+            raise lost.error from None
+
+    @contextmanager
+    def transaction(self) -> Iterator[ServerConnection]:
+        """Lend a connection inside of one transaction."""
+        try:
+            with self.lend() as connection, connection.transaction():
+                yield connection
+        except _ConnectionLost as lost:
+            self._drop_idle()
+            raise lost.error from None
+
+    def _run(self, query: bytes, parameters: Sequence[Any]) -> list[Row]:
+        with self.lend() as connection:
+            return rows_of(connection, query, parameters)
+
+    # Connections
+
+    def check_open(self) -> None:
+        """Raise Closed after `close`."""
+        if self.closed:
+            raise Closed(f"{self.address.place} was closed", hint="open it again")
+
+    def connect(self) -> ServerConnection:
+        """Open a connection."""
+        address = self.address
+        try:
+            connection = ServerConnection.connect(
+                **address.login, autocommit=True, prepare_threshold=None
+            )
+        except psycopg.Error as error:
+            raise login_failed(error, address.place, address.secrets) from None
+        connection.silence_seconds = address.silence_seconds
+        connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
+        return connection
+
+    @contextmanager
+    def lend(self) -> Iterator[ServerConnection]:
+        """Lend a connection; a failure on it becomes one of our errors."""
+        connection = self._take()
+        try:
+            yield connection
+        except psycopg.Error as error:
+            lost = is_lost(connection, error)
+            address = self.address
+            ours = statement_failed(error, address.place, address.secrets, lost=lost)
+            if lost and not isinstance(error, Silence):
+                raise _ConnectionLost(ours) from None
+            raise ours from None
+        finally:
+            self._give_back(connection)
+
+    def _take(self) -> ServerConnection:
+        with self._changed:
+            self.check_open()
+            while self._idle:
+                connection = self._idle.pop()
+                if not _has_news(connection):
+                    self._lent += 1
+                    return connection
+                connection.close()
+            self._wait_for_turn()
+            self._lent += 1
+        try:
+            return self.connect()
+        except BaseException:
+            self._release()
+            raise
+
+    def _wait_for_turn(self) -> None:
+        if not self._changed.wait_for(
+            lambda: self.closed or self._lent < self.address.pool, self.address.wait_seconds
+        ):
+            raise Busy(
+                f"{self.address.place}: all {self.address.pool} connections are in use",
+                hint="raise pool= in the URL",
+            )
+        self.check_open()
+
+    def _give_back(self, connection: ServerConnection) -> None:
+        is_idle = (
+            not connection.closed
+            and connection.pgconn.transaction_status == TransactionStatus.IDLE
+            and not self.closed
+        )
+        if is_idle:
+            with self._changed:
+                self._idle.append(connection)
+        else:
+            connection.close()
+        self._release()
+
+    def _release(self) -> None:
+        with self._changed:
+            self._lent -= 1
+            self._changed.notify()
+
+    def _drop_idle(self) -> None:
+        """Close connections that are probably lost, because another one was."""
+        with self._changed:
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+
+    def close(self) -> None:
+        """Close all connections; those in use when they are given back."""
+        with self._changed:
+            self.closed = True
+            self._changed.notify_all()
+        self._drop_idle()
+
+    def forget(self) -> None:
+        """Start without connections: those of a parent process are not for its child."""
+        _inherited.append(self._idle)
+        self._idle, self._lent, self._changed = [], 0, Condition()
+        for callback in self.after_fork:
+            callback()
+
+
+class _ConnectionLost(Exception):
+    """A connection broke; `error` is what a caller is told."""
+
+    def __init__(self, error: Error) -> None:
+        super().__init__()
+        self.error = error
+
+
+def _has_news(connection: ServerConnection) -> bool:
+    """Tell whether something has arrived on an idle connection: its end, mostly."""
+    if connection.closed:
+        return True
+    if not hasattr(select, "poll"):
+        return bool(select.select([connection.fileno()], [], [], 0)[0])
+    poll = select.poll()
+    poll.register(connection.fileno(), select.POLLIN)
+    return bool(poll.poll(0))
+
+
+_pools: WeakSet[Connections] = WeakSet()
+_inherited: list[object] = []  # a connection that is not referred to would be closed
+
+
+def _after_fork() -> None:
+    for pool in list(_pools):
+        with suppress(RuntimeError):
+            pool.forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
