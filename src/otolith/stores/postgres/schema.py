@@ -96,6 +96,7 @@ create or replace function {s}.write_1(
 declare
     state {s}.meta;
     listened boolean;
+    durability text;
     held {s}.fence;
     old bytea;
     actual bytea;
@@ -106,9 +107,9 @@ begin
     if current_setting('transaction_isolation') <> 'read committed' then
         return array['isolation', convert_to(current_setting('transaction_isolation'), 'UTF8')];
     end if;
-    if fast then
-        perform set_config('synchronous_commit', 'off', true);
-    end if;
+    -- A batch that is refused leaves only locks, which are nothing to wait for the disk for.
+    durability := current_setting('synchronous_commit');
+    perform set_config('synchronous_commit', 'off', true);
     perform pg_advisory_xact_lock_shared({gate}, {meta}::regclass::oid::integer);
     select * into state from {s}.meta;
     listened := state.listen_until > {s}.now_1();
@@ -131,7 +132,11 @@ begin
 
     for i in 1 .. cardinality(names) loop
         old := nullif(olds[i], '');
-        if old is null then
+        select r.hash into actual from {s}.ref r where r.name = names[i];
+        if actual is distinct from old then  -- without a lock: nobody waits only to be refused
+            return array['stale', names[i], actual];
+        end if;
+        if not found then
             insert into {s}.ref(name) values (names[i]) on conflict do nothing;
         end if;
         if olds[i] = news[i] then
@@ -154,6 +159,10 @@ begin
         end if;
     end if;
 
+    if not fast then
+        perform set_config('synchronous_commit',
+            case durability when 'off' then 'on' else durability end, true);
+    end if;
     if cardinality(hashes) > 0 then
         if quota is not null then
             select coalesce(sum(octet_length(u.hash) + octet_length(u.data)), 0) into added_bytes
