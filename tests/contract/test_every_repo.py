@@ -9,6 +9,7 @@ from otolith import Repo, core, environment
 from otolith.codecs import Codecs
 from otolith.stores import CachedStore, MemoryStore, SqliteStore
 from tests.reference.repo_contract import CoreContract, RepoContract
+from tests.servers import postgres
 
 
 class TestCore(CoreContract):
@@ -57,3 +58,28 @@ class TestEtcd(TestSqliteFull):
 class TestCachedSqlite(TestSqliteFull):
     def make(self, folder):
         return Repo(CachedStore(SqliteStore(folder / "repo.db", durability="fast")), cache_bytes=0)
+
+
+# -------------------- Postgres
+
+
+@pytest.fixture(scope="module")
+def postgres_url():
+    with postgres.shared_postgres() as url:
+        yield url
+
+
+class TestPostgres(RepoContract):
+    url = place = ""
+
+    @pytest.fixture(autouse=True)
+    def _server(self, postgres_url):
+        self.url = postgres_url
+
+    def make(self, folder):
+        self.place = postgres.fresh(self.url)
+        return otolith.open(self.place)
+
+    def reopen(self, repo, folder):
+        repo.close()
+        return otolith.open(self.place)

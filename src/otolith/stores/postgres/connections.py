@@ -20,14 +20,14 @@ from __future__ import annotations
 import os
 import re
 import select
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from threading import Condition
 from time import monotonic
 from typing import Any, TypeAlias, TypeVar
 from urllib.parse import unquote
-from weakref import WeakSet
+from weakref import WeakSet, finalize
 
 import psycopg
 from psycopg import conninfo
@@ -168,11 +168,16 @@ class Connections:
     def __init__(self, address: ServerAddress) -> None:
         self.address = address
         self.closed = False
+        self.after_fork: list[Callable[[], None]] = []
+        self._start()
+        _pools.add(self)
+
+    def _start(self) -> None:
         self._idle: list[ServerConnection] = []
         self._lent = 0
         self._changed = Condition()
-        self.after_fork: list[Any] = []
-        _pools.add(self)
+        # A store that nobody refers to any more leaves no connection open.
+        self._at_end = finalize(self, _close_all, self._idle)
 
     # Statements
 
@@ -294,9 +299,7 @@ class Connections:
     def _drop_idle(self) -> None:
         """Close connections that are probably lost, because another one was."""
         with self._changed:
-            idle, self._idle = self._idle, []
-        for connection in idle:
-            connection.close()
+            _close_all(self._idle)
 
     def close(self) -> None:
         """Close all connections; those in use when they are given back."""
@@ -308,7 +311,8 @@ class Connections:
     def forget(self) -> None:
         """Start without connections: those of a parent process are not for its child."""
         _inherited.append(self._idle)
-        self._idle, self._lent, self._changed = [], 0, Condition()
+        self._at_end.detach()
+        self._start()
         for callback in self.after_fork:
             callback()
 
@@ -330,6 +334,11 @@ def _has_news(connection: ServerConnection) -> bool:
     poll = select.poll()
     poll.register(connection.fileno(), select.POLLIN)
     return bool(poll.poll(0))
+
+
+def _close_all(connections: list[ServerConnection]) -> None:
+    while connections:
+        connections.pop().close()
 
 
 _pools: WeakSet[Connections] = WeakSet()

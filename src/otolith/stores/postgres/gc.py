@@ -14,8 +14,8 @@ refs and moves, in batches and without a lock; then all objects are listed, and 
 marked are put into `condemned` under the number of this run, which changes nothing yet. *Catch up*
 follows what was logged meanwhile, until little is left. The rest is done with the gate closed to
 writers: follow the last of the log, take what it reaches off the list, lower the barrier, and
-declare the list valid. *Sweep* deletes what is on it, some hundred objects at a time, each time with
-the gate closed for some milliseconds.
+declare the list valid. *Sweep* deletes what is on it, some hundred objects at a time, with the gate
+closed for some milliseconds each time.
 
 Why nothing is lost. Let a batch land that makes an object X reachable. X is in the batch, below one
 of its needs, or below the old value of a swap (base.py, rule 4).
@@ -26,8 +26,8 @@ of its needs, or below the old value of a swap (base.py, rule 4).
   deleted before the declaration.
 - It lands after the declaration: a need that is condemned refuses it. An object of it that was
   condemned is revived by the same transaction. What lies below a need that is not condemned is not
-  condemned either: had it been listed and the need not, the need would have been marked, and with it
-  all below. The old value of a swap is named by a ref, so the same holds for it.
+  condemned either: the need was marked, or logged and then marked, or revived by a batch of which
+  all this says the same. The old value of a swap is named by a ref, so it is true of that as well.
 - A batch and a sweep never run at the same time: one has the gate shared, the other alone.
 A collector that dies leaves a barrier (writers log in vain) or a valid list (whose objects count as
 absent, as before): the next one clears the first and completes the second.
@@ -78,9 +78,14 @@ _SWEPT = "update {s}.meta set sweep = 0 where sweep = %b and run = %b returning 
 _ROOTS = """select hash from {s}.ref where hash is not null
     union select old from {s}.move where old is not null and not id = any(%b::bigint[])
     union select new from {s}.move where new is not null and not id = any(%b::bigint[])"""
-_OLD_MOVES = """select m.id from {s}.move m where m.time < %b::bigint and m.id < coalesce(
-    (select min(y.id) from {s}.move y where y.name = m.name and y.time >= %b::bigint),
+_OLD_MOVES = """select m.id from {s}.move m where m.time < %b::numeric and m.id < coalesce(
+    (select min(y.id) from {s}.move y where y.name = m.name and y.time >= %b::numeric),
     9223372036854775807) order by m.id limit %b"""
+_FORGET = (
+    "with old as ("
+    + _OLD_MOVES
+    + ") delete from {s}.move m using old where m.id = old.id returning 1"
+)
 _READ = """select hash, case when octet_length(data) < %b then data end from {s}.object
     where hash = any(%b)"""
 _LIST = """select o.hash, octet_length(o.hash) + octet_length(o.data) from {s}.object o
@@ -211,10 +216,9 @@ class PostgresCollector:
     def _forget(self, before: int, report: Progress) -> int:
         """Forget moves before a time, oldest first, so that no history gets a hole."""
         forgotten = 0
-        query = f"with old as ({_OLD_MOVES}) delete from {{s}}.move m using old where m.id = old.id"
         while before > 0:
             self._renew()
-            rows = self._tell(f"{query} returning 1", before, before, _FORGET_MOVES)
+            rows = self._tell(_FORGET, before, before, _FORGET_MOVES)
             forgotten += len(rows)
             report("forget", forgotten, 0)
             if len(rows) < _FORGET_MOVES:
@@ -256,10 +260,10 @@ class PostgresCollector:
         """Yield those of some objects that are there and were not marked yet."""
         wanted = [name for name in names if name not in self._marked]
         for name, form in self._ask(_READ, _LARGE_BYTES, wanted):
-            if form is None:
-                ((_, form),) = self._ask(_READ, 1 << 30, [name]) or [(name, None)]
             if form is not None:
                 yield decode(name, form)
+            else:
+                yield from (decode(*row) for row in self._ask(_READ, 1 << 30, [name]))
 
     def _pages(self) -> Iterator[list[Row]]:
         """Yield all objects that count as present, with the bytes that each takes."""

@@ -1,4 +1,4 @@
-"""Who is told at once that a ref has moved: one thread that listens, for all subscriptions of a store.
+"""Subscriptions to refs that move: one thread of a store listens for all of them.
 
 Commits that NOTIFY wait for each other, in all of the database. So `write_1` notifies only while
 somebody listens, which is a time in `meta` that listeners push ahead.
@@ -32,7 +32,7 @@ from otolith.stores.postgres.schema import Schema
 _LISTEN_SECONDS = 60
 _RENEW_SECONDS = 15
 _SPARE_SECONDS = 10  # a time that runs out so soon counts as run out
-_RECONNECT_SECONDS = (0.1, 0.5, 2.0, 5.0)
+_RECONNECT_SECONDS = 0.5
 
 _CHANNEL = "select {channel} || {meta}::regclass::oid"
 _GATE = "select pg_advisory_xact_lock({gate}, {meta}::regclass::oid::integer)"
@@ -159,23 +159,22 @@ class RefListener:
 
     def _run(self, alarm: socket.socket) -> None:
         """Listen until the alarm; connect again when the connection is lost."""
-        failures = 0
         with alarm:
-            while True:
-                try:
-                    with closing(self._connect()) as connection:
-                        failures = 0
-                        self._listen(connection, alarm)
-                        return
-                except (Error, psycopg.Error) as error:
-                    self._has_missed = True
-                    if not self._is_listening:
-                        self._fail(error)
-                        return
-                pause = _RECONNECT_SECONDS[min(failures, len(_RECONNECT_SECONDS) - 1)]
-                failures += 1
-                if _wait(pause, alarm):
+            while not self._listen_once(alarm):
+                if self._failure is not None or _wait(_RECONNECT_SECONDS, alarm):
                     return
+
+    def _listen_once(self, alarm: socket.socket) -> bool:
+        """Listen on one connection; return whether it ended with the alarm."""
+        try:
+            with closing(self._connect()) as connection:
+                self._listen(connection, alarm)
+        except (Error, psycopg.Error) as error:
+            self._has_missed = True
+            if not self._is_listening:
+                self._fail(error)
+            return False
+        return True
 
     def _fail(self, error: Error | psycopg.Error) -> None:
         """Let `subscribe` raise why nothing can be heard."""

@@ -26,7 +26,7 @@ replaces it in place, and older clients use it as well. A newer format gets new 
 that do not find theirs report FormatTooNew.
 
 `write_1` holds locks in one order: the gate (below), fences by name, refs by name, objects by hash,
-condemned by hash, a tally that nobody else holds. So writers cannot wait for each other in a circle.
+condemned by hash, a tally that nobody else holds. So writers never wait for each other in a circle.
 It decides first, and changes something only when nothing can refuse the batch any more.
 
 The gate is an advisory lock of the transaction: writers share it, and whoever changes the row of
@@ -202,8 +202,8 @@ begin
             insert into {s}.move(name, old, new, time, note) values
                 (names[i], nullif(olds[i], ''), nullif(news[i], ''), at_time, about);
             if listened then
-                perform pg_notify({channel} || {meta}::regclass::oid,
-                    case when octet_length(names[i]) < 3900 then encode(names[i], 'hex') else '' end);
+                perform pg_notify({channel} || {meta}::regclass::oid, case
+                    when octet_length(names[i]) < 3900 then encode(names[i], 'hex') else '' end);
             end if;
         end if;
     end loop;
@@ -294,7 +294,7 @@ class Schema:
 
     def _composed(self, text: str) -> Composed:
         # Only texts of this package come here; names are quoted by psycopg.
-        return SQL(text).format(**self._parts)  # type: ignore[arg-type]
+        return SQL(text).format(**self._parts)
 
     def open(self, connection: psycopg.Connection[Any], *, create: bool) -> None:
         """Check that the schema is a store, and make it one if it is empty.

@@ -140,13 +140,7 @@ class PostgresStore:
         check_batch(batch)
         self._check_writable()
         objects = {item.hash: encode(item.data) for item in batch.objects}
-        for attempt in range(_ATTEMPTS):
-            try:
-                verdict = self._send(batch, objects)
-                break
-            except Busy:
-                if attempt == _ATTEMPTS - 1:
-                    raise
+        verdict = self._send_again_if_busy(batch, objects)
         if verdict is not None:
             self._refuse(batch, verdict)
 
@@ -240,6 +234,15 @@ class PostgresStore:
         if self._read_only:
             raise ReadOnly(f"{self!r} was opened read-only", hint="open it without read_only")
 
+    def _send_again_if_busy(
+        self, batch: Batch, objects: dict[Hash, bytes]
+    ) -> list[bytes | None] | None:
+        """Write a batch; again, if the server gave it up for another one."""
+        for _ in range(_ATTEMPTS - 1):
+            with suppress(Busy):
+                return self._send(batch, objects)
+        return self._send(batch, objects)
+
     def _send(self, batch: Batch, objects: dict[Hash, bytes]) -> list[bytes | None] | None:
         """Write a batch; return why it was refused, or None."""
         if sum(map(len, objects.values())) > _STATEMENT_BYTES:
@@ -251,13 +254,14 @@ class PostgresStore:
         """Write a batch that is too long for one statement, in one transaction."""
         *parts, last = _parts(objects)
         plan = [*((Batch(), part) for part in parts), (batch, last)]
-        with suppress(psycopg.Rollback), self._connections.transaction() as connection:
+        refused: list[bytes | None] | None = None
+        with self._connections.transaction() as connection:
             for some, part in plan:
-                cursor = connection.execute(self._write, self._arguments(some, part), binary=True)
-                ((verdict,),) = cursor.fetchall()
-                if verdict is not None:
-                    raise psycopg.Rollback
-        return verdict
+                arguments = self._arguments(some, part)
+                ((refused,),) = connections.rows_of(connection, self._write, arguments)
+                if refused is not None:
+                    raise psycopg.Rollback  # which ends the transaction, and goes no further
+        return refused
 
     def _arguments(self, batch: Batch, objects: dict[Hash, bytes]) -> list[Any]:
         """Return the arguments of `write_1`, in the order in which it locks."""
