@@ -81,11 +81,8 @@ _ROOTS = """select hash from {s}.ref where hash is not null
 _OLD_MOVES = """select m.id from {s}.move m where m.time < %b::numeric and m.id < coalesce(
     (select min(y.id) from {s}.move y where y.name = m.name and y.time >= %b::numeric),
     9223372036854775807) order by m.id limit %b"""
-_FORGET = (
-    "with old as ("
-    + _OLD_MOVES
-    + ") delete from {s}.move m using old where m.id = old.id returning 1"
-)
+_FORGET = f"""with old as ({_OLD_MOVES})
+    delete from {{s}}.move m using old where m.id = old.id returning 1"""  # noqa: S608 - ours alone
 _READ = """select hash, case when octet_length(data) < %b then data end from {s}.object
     where hash = any(%b)"""
 _LIST = """select o.hash, octet_length(o.hash) + octet_length(o.data) from {s}.object o
