@@ -225,15 +225,21 @@ class Connections:
     def connect(self) -> ServerConnection:
         """Open a connection."""
         address = self.address
-        try:
-            connection = ServerConnection.connect(
-                **address.login, autocommit=True, prepare_threshold=None
-            )
-        except psycopg.Error as error:
-            raise login_failed(error, address.place, address.secrets) from None
+        connection = self._connect_or_fail()
+        if isinstance(connection, Error):
+            raise connection  # out here, for an error of psycopg's has the password in it
         connection.silence_seconds = address.silence_seconds
         connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
         return connection
+
+    def _connect_or_fail(self) -> ServerConnection | Error:
+        address = self.address
+        try:
+            return ServerConnection.connect(
+                **address.login, autocommit=True, prepare_threshold=None
+            )
+        except psycopg.Error as error:
+            return login_failed(error, address.place, address.secrets)
 
     @contextmanager
     def lend(self) -> Iterator[ServerConnection]:

@@ -26,7 +26,6 @@ from otolith.errors import (
     Unavailable,
 )
 
-SILENT = "OTSIL"
 _WAIT = "wait, and try again"
 _AGAIN = "try again"
 _RIGHTS = "check the user, the password and its rights"
@@ -35,7 +34,7 @@ _RIGHTS = "check the user, the password and its rights"
 _KINDS: dict[str, tuple[type[Error], str]] = {
     "08": (Unavailable, _WAIT),
     "0A": (Invalid, "check the server's version"),
-    "22": (Invalid, "report this"),
+    "22": (Invalid, "check the options of the URL"),
     "25006": (ReadOnly, "connect to the primary: add target_session_attrs=read-write to the URL"),
     "28": (Denied, _RIGHTS),
     "3D": (StoreNotFound, "create the database, or check the URL"),
@@ -59,7 +58,7 @@ _LOGIN = (
     (re.compile(r"password|authentication|pg_hba|role .* does not exist|permission"), "28"),
     (re.compile(r"database .* does not exist"), "3D"),
     (re.compile(r"too many (clients|connections)|connection slots|connection limit"), "53300"),
-    (re.compile(r"not read-only|read-only|hot standby"), "08"),
+    (re.compile(r"invalid \S+ value"), "22"),
 )
 
 
