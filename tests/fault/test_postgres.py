@@ -17,7 +17,7 @@ import otolith
 from otolith.care import verify
 from otolith.errors import Error, Fenced, ReadOnly, Unavailable
 from otolith.stores import Batch, PostgresStore, Swap
-from otolith.testing.store_contract import blob
+from otolith.testing import blob
 from tests.fault.server_writer import patiently
 from tests.patience import HANG_SECONDS
 from tests.servers.postgres import PostgresServer, fresh, postgres_server, standby_of
@@ -255,7 +255,7 @@ def test_moves_during_a_lost_connection_are_reported_after_it(server, proxy, url
 FROZEN = """
 import sys
 from otolith.stores import Batch, PostgresStore, Swap
-from otolith.testing.store_contract import blob
+from otolith.testing import blob
 store = PostgresStore(sys.argv[1])
 lease = store.lease("job", "frozen", ttl_seconds=0.5)
 print("ready", flush=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import traceback
+from concurrent.futures import ThreadPoolExecutor
 from gc import collect as collect_garbage
 from threading import Event, Thread
 from time import monotonic
@@ -33,7 +34,7 @@ from otolith.errors import (
 )
 from otolith.stores import Batch, PostgresStore, Swap
 from otolith.stores.postgres import gc, store
-from otolith.testing.store_contract import blob, links, node, put, run_in_threads
+from otolith.testing import blob, links, node, put
 from tests.patience import HANG_SECONDS
 from tests.servers.postgres import PASSWORD, fresh, postgres_server
 from tests.servers.process import free_port
@@ -56,6 +57,12 @@ def opened(url):
     opened = PostgresStore(url)
     yield opened
     opened.close()
+
+
+def run_in_threads(threads, work) -> None:
+    with ThreadPoolExecutor(threads) as pool:
+        for done in [pool.submit(work) for _ in range(threads)]:
+            done.result(HANG_SECONDS)
 
 
 def schema_of(url: str) -> str:

@@ -1,8 +1,8 @@
 """Connections to a server: which are open, who has one, and what a lost one or a fork does to them.
 
-A thread takes an idle connection, or opens one, up to `pool` of them. There is no thread in the
-background that opens them: whoever needs one learns at once why there is none (a wrong password is
-not a time-out), and a fork copies no thread.
+A thread takes an idle connection, or opens one, up to `pool` of them. Nothing opens them in the
+background, as the pool of psycopg does: whoever needs one learns at once why it cannot be had (a
+wrong password is not a time-out), and a fork finds no thread to lose.
 
 No statement depends on the one before on the same connection: no SET, no prepared statement, no
 lock of the session. So a pooler that gives each transaction another connection may be in between.

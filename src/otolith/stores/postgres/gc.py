@@ -43,7 +43,7 @@ from otolith.errors import Busy
 from otolith.stores.base import CollectionReport, Links, Progress, ignore_progress
 from otolith.stores.postgres.connections import Connections, Row, ServerConnection, rows_of
 from otolith.stores.postgres.objects import decode
-from otolith.stores.postgres.schema import Schema
+from otolith.stores.postgres.schema import StoreSchema
 from otolith.types import Hash
 
 _T = TypeVar("_T")
@@ -100,7 +100,7 @@ _NAMELESS = """delete from {s}.ref r where r.hash is null
 class PostgresCollector:
     """One garbage collection."""
 
-    def __init__(self, connections: Connections, schema: Schema, links: Links) -> None:
+    def __init__(self, connections: Connections, schema: StoreSchema, links: Links) -> None:
         self._connections = connections
         self._schema = schema
         self._links = links

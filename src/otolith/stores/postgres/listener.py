@@ -27,7 +27,7 @@ from psycopg.sql import SQL, Identifier
 from otolith.errors import Closed, Error
 from otolith.stores.postgres.connections import Connections, ServerConnection
 from otolith.stores.postgres.failures import statement_failed
-from otolith.stores.postgres.schema import Schema
+from otolith.stores.postgres.schema import StoreSchema
 
 _LISTEN_SECONDS = 60
 _RENEW_SECONDS = 15
@@ -79,7 +79,7 @@ class RefSubscription:
 class RefListener:
     """Listens, on a connection of its own, as long as there are subscriptions."""
 
-    def __init__(self, connections: Connections, schema: Schema) -> None:
+    def __init__(self, connections: Connections, schema: StoreSchema) -> None:
         self._connections = connections
         self._schema = schema
         self.closed = False

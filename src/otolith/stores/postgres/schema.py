@@ -270,7 +270,7 @@ select to_regnamespace({name}) is not null,
 """
 
 
-class Schema:
+class StoreSchema:
     """The schema of one store: its statements with the name put in, and how it is made."""
 
     def __init__(self, name: str, place: str) -> None:

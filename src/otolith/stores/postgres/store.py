@@ -50,7 +50,7 @@ from otolith.stores.postgres import connections
 from otolith.stores.postgres.gc import PostgresCollector
 from otolith.stores.postgres.listener import RefListener
 from otolith.stores.postgres.objects import decode, encode
-from otolith.stores.postgres.schema import Schema
+from otolith.stores.postgres.schema import StoreSchema
 from otolith.types import Hash
 
 _CAPABILITIES = Capabilities(
@@ -107,7 +107,7 @@ class PostgresStore:
         self._is_fast = durability == "fast"
         self._read_only = read_only
         address = connections.parse(url, read_only=read_only)
-        self._schema = Schema(address.schema, address.place)
+        self._schema = StoreSchema(address.schema, address.place)
         self._connections = connections.Connections(address)
         self._prepare_statements()
         try:
