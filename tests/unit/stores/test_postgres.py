@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
+import sys
 import traceback
 from concurrent.futures import ThreadPoolExecutor
 from gc import collect as collect_garbage
@@ -101,6 +103,26 @@ def test_many_objects_are_read_written_and_looked_up_in_one_round_trip_each(coun
     assert len(opened.read([item.hash for item in items])) == 500
     assert len(opened.holds([item.hash for item in items])) == 500
     assert proxy.round_trips - before == 3
+
+
+def test_the_client_is_imported_when_it_is_needed():
+    program = """
+import sys
+import otolith.stores
+otolith.open("memory:").close()
+assert "PostgresStore" in dir(otolith.stores) and "SqliteStore" in dir(otolith.stores)
+assert "psycopg" not in sys.modules
+otolith.stores.PostgresStore
+assert "psycopg" in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=HANG_SECONDS)
+
+
+def test_a_name_that_no_index_can_hold_is_refused(opened):
+    name = os.urandom(8000).hex()
+    with pytest.raises(Invalid):
+        opened.write(Batch(swaps=[Swap(name, None, blob("a").hash)]))
+    assert opened.refs() == {}
 
 
 # -------------------- addresses

@@ -45,7 +45,7 @@ _KINDS: dict[str, tuple[type[Error], str]] = {
     "42P01": (StoreNotFound, "the schema was changed since: open the store again"),
     "53": (Full, "make room on the server"),
     "53300": (Busy, "raise max_connections of the server, or lower pool= in the URL"),
-    "54": (Invalid, "write less at once"),
+    "54": (Invalid, "use shorter names, or write less at once"),
     "55P03": (Busy, _AGAIN),
     "57": (Unavailable, _WAIT),
     "57014": (Busy, "raise statement_timeout of the server"),
