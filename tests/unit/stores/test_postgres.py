@@ -310,6 +310,15 @@ def test_an_error_of_the_server_says_what_to_do_next(opened, state, kind):
     assert type(caught.value) is kind
 
 
+def test_a_statement_that_the_server_gave_up_is_repeated(server, url, opened):
+    schema = schema_of(url)
+    server.ask(f"create sequence {schema}.tries")
+    query = f"""do $$ begin if nextval('{schema}.tries') < 3 then
+        raise exception 'because' using errcode = '40P01'; end if; end $$"""
+    opened._connections.tell(query.encode())
+    assert server.ask(f"select last_value from {schema}.tries") == [(3,)]
+
+
 def test_a_quota_bounds_what_objects_take(url):
     opened = PostgresStore(url, limit_bytes=2000)
     noise = [blob(os.urandom(800)) for _ in range(3)]

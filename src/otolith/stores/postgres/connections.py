@@ -52,6 +52,7 @@ _DEFAULT_SCHEMA = "otolith"
 _DEFAULT_POOL = 10
 _DEFAULT_SILENCE_SECONDS = 30.0
 _DEFAULT_CONNECT_SECONDS = 10
+_ATTEMPTS = 5
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -212,7 +213,11 @@ class Connections:
             raise lost.error from None
 
     def _run(self, query: bytes, parameters: Sequence[Any]) -> list[Row]:
+        """Run a statement; again, if the server gave it up for another one, without any effect."""
         with self.lend() as connection:
+            for _ in range(_ATTEMPTS - 1):
+                with suppress(psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure):
+                    return rows_of(connection, query, parameters)
             return rows_of(connection, query, parameters)
 
     # Connections

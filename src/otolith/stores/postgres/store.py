@@ -57,7 +57,7 @@ _CAPABILITIES = Capabilities(
     verified=True, durable=True, shared=True, collects=True, notifies=True, leases=True
 )
 _STATEMENT_BYTES = 64 << 20  # a longer write takes several statements, in one transaction
-_ATTEMPTS = 5  # at what the server gave up because of a deadlock
+_ATTEMPTS = 5
 _LONGEST_LEASE_SECONDS = 10 * 365 * 24 * 3600.0
 
 _WRITE = "select {s}.write_1(%b, %b, %b, %b, %b::bigint[], %b, %b, %b, %b, %b, %b, %b)"
@@ -140,7 +140,7 @@ class PostgresStore:
         check_batch(batch)
         self._check_writable()
         objects = {item.hash: encode(item.data) for item in batch.objects}
-        verdict = self._send_again_if_busy(batch, objects)
+        verdict = self._send(batch, objects)
         if verdict is not None:
             self._refuse(batch, verdict)
 
@@ -234,15 +234,6 @@ class PostgresStore:
         if self._read_only:
             raise ReadOnly(f"{self!r} was opened read-only", hint="open it without read_only")
 
-    def _send_again_if_busy(
-        self, batch: Batch, objects: dict[Hash, bytes]
-    ) -> list[bytes | None] | None:
-        """Write a batch; again, if the server gave it up for another one."""
-        for _ in range(_ATTEMPTS - 1):
-            with suppress(Busy):
-                return self._send(batch, objects)
-        return self._send(batch, objects)
-
     def _send(self, batch: Batch, objects: dict[Hash, bytes]) -> list[bytes | None] | None:
         """Write a batch; return why it was refused, or None."""
         if sum(map(len, objects.values())) > _STATEMENT_BYTES:
@@ -251,13 +242,26 @@ class PostgresStore:
         return verdict  # type: ignore[no-any-return]
 
     def _send_in_parts(self, batch: Batch, objects: dict[Hash, bytes]) -> list[bytes | None] | None:
-        """Write a batch that is too long for one statement, in one transaction."""
+        """Write a batch that is too long for one statement, in one transaction.
+
+        It locks objects before refs, so it can wait in a circle with others. The server then gives
+        one of them up, and that one tries again.
+        """
         *parts, last = _parts(objects)
         plan = [*((Batch(), part) for part in parts), (batch, last)]
+        for _ in range(_ATTEMPTS - 1):
+            with suppress(Busy):
+                return self._send_plan(plan)
+        return self._send_plan(plan)
+
+    def _send_plan(
+        self, plan: Sequence[tuple[Batch, dict[Hash, bytes]]]
+    ) -> list[bytes | None] | None:
+        """Write several batches as one; return why one was refused, or None."""
         refused: list[bytes | None] | None = None
         with self._connections.transaction() as connection:
-            for some, part in plan:
-                arguments = self._arguments(some, part)
+            for batch, objects in plan:
+                arguments = self._arguments(batch, objects)
                 ((refused,),) = connections.rows_of(connection, self._write, arguments)
                 if refused is not None:
                     raise psycopg.Rollback  # which ends the transaction, and goes no further
