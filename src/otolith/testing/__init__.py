@@ -4,6 +4,9 @@ StoreContract, CodecContract       subclass one, define how to make yours, run p
 Fault, FaultyStore, PowerLossVFS   failures at a chosen call, and a disk that loses power
 blob, node, links, put             objects to write into a store under test
 walk_down, walk_up                 a value through a codec and back, one level at a time
+check_linearizable                 is there an order that explains a recorded history?
+Operation, HistoryModel            what was recorded, and what it is compared with
+RegisterModel                      a model of refs: RegisterRead, RegisterWrite, RegisterSwap
 strategies                         values, keys and paths for Hypothesis
 
 A store of your own is tested by a file like this; pytest runs every promise of the contract:
@@ -42,21 +45,50 @@ _HOME = {
     "Fault": "otolith.testing.faults",
     "FaultyStore": "otolith.testing.faults",
     "PowerLossVFS": "otolith.testing.faults",
+    "HistoryModel": "otolith.testing.linearizable",
+    "HistoryVerdict": "otolith.testing.linearizable",
+    "Operation": "otolith.testing.linearizable",
+    "RegisterModel": "otolith.testing.linearizable",
+    "RegisterRead": "otolith.testing.linearizable",
+    "RegisterSwap": "otolith.testing.linearizable",
+    "RegisterWrite": "otolith.testing.linearizable",
+    "UNKNOWN": "otolith.testing.linearizable",
+    "check_linearizable": "otolith.testing.linearizable",
 }
 
 if TYPE_CHECKING:
     from otolith.testing.codec_contract import CodecContract, walk_down, walk_up
     from otolith.testing.faults import Fault, FaultyStore, PowerLossVFS
+    from otolith.testing.linearizable import (
+        UNKNOWN,
+        HistoryModel,
+        HistoryVerdict,
+        Operation,
+        RegisterModel,
+        RegisterRead,
+        RegisterSwap,
+        RegisterWrite,
+        check_linearizable,
+    )
     from otolith.testing.store_contract import StoreContract
     from otolith.testing.store_samples import blob, links, node, put
 
 __all__ = [
+    "UNKNOWN",
     "CodecContract",
     "Fault",
     "FaultyStore",
+    "HistoryModel",
+    "HistoryVerdict",
+    "Operation",
     "PowerLossVFS",
+    "RegisterModel",
+    "RegisterRead",
+    "RegisterSwap",
+    "RegisterWrite",
     "StoreContract",
     "blob",
+    "check_linearizable",
     "links",
     "node",
     "put",
@@ -83,7 +115,7 @@ def _load(home: str) -> object:
     """Import a suite; under pytest, so that its assertions explain themselves."""
     pytest = sys.modules.get("pytest")
     if pytest is not None and home not in sys.modules:
-        pytest.register_assert_rewrite(home, "otolith.testing.ability_contract")
+        pytest.register_assert_rewrite(home)
     try:
         return __import__(home, fromlist=["_"])
     except ModuleNotFoundError as error:

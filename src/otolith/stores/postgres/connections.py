@@ -34,7 +34,6 @@ from psycopg import conninfo
 from psycopg.pq import TransactionStatus
 
 from otolith.errors import Busy, Closed, Error, Invalid
-from otolith.stores.address import secrets_of, split_options, without_secrets
 from otolith.stores.postgres.failures import (
     Silence,
     is_lost,
@@ -42,6 +41,7 @@ from otolith.stores.postgres.failures import (
     statement_failed,
     without,
 )
+from otolith.stores.server_url import secrets_of, split_options, without_secrets
 
 Row: TypeAlias = tuple[Any, ...]
 _T = TypeVar("_T")
