@@ -24,8 +24,10 @@ from otolith.stores import (
     SqliteStore,
 )
 from otolith.testing import Fault, FaultyStore, StoreContract
-from tests.contract.redis_place import MISSING, redis_server, shown_class
 from tests.servers import postgres
+from tests.servers.redis import fresh, redis_url, shown_class
+
+__all__ = ["redis_url"]  # a fixture
 
 
 class TestMemory(StoreContract):
@@ -112,13 +114,6 @@ class TestKeyValueInADict(TestKeyValueWithGetAndSetAlone):
         return KeyValueStore(DictKV())
 
 
-@pytest.fixture(scope="module")
-def redis_url(tmp_path_factory):
-    with redis_server(tmp_path_factory.mktemp("redis")) as url:
-        yield url
-
-
-@pytest.mark.skipif(bool(MISSING), reason=MISSING)
 class TestKeyValueInRedis(StoreContract):
     """The class that the page shows, told that it is alone, so that it collects as well."""
 
@@ -128,7 +123,7 @@ class TestKeyValueInRedis(StoreContract):
 
     @pytest.fixture(autouse=True)
     def _server(self, redis_url):
-        self.url = redis_url
+        self.url = redis_url.partition("?")[0]
 
     def make(self, folder):
         return self.at(f"{next(self.numbers)}:")
@@ -223,6 +218,35 @@ class TestCachedPostgres(TestPostgres):
     def at(self, url):
         self.place = url
         return CachedStore(PostgresStore(url, durability="fast"))
+
+
+# ---------------------------------------------------------------- Redis
+
+
+class TestRedis(StoreContract):
+    url = ""
+
+    @pytest.fixture(autouse=True)
+    def _server(self, redis_url):
+        self.url = redis_url
+
+    def make(self, folder):
+        return stores.RedisStore(fresh(self.url))
+
+    def reopen(self, store, folder):
+        store.close()
+        return stores.RedisStore(store.url)
+
+
+class TestRedisWithPartsOfBatches(TestRedis):
+    """Every batch is sent as a large one."""
+
+    @pytest.fixture(autouse=True)
+    def _small_calls(self, monkeypatch):
+        monkeypatch.setattr("otolith.stores.redis.store._CALL_OBJECTS", 0)
+
+
+# ---------------------------------------------------------------- all of them
 
 
 def test_no_store_escapes_the_table():

@@ -18,6 +18,7 @@ from otolith.stores.base import (
     Capabilities,
     CollectionReport,
     Collector,
+    Expirer,
     IntegrityChecker,
     Inventory,
     Lease,
@@ -50,10 +51,14 @@ from otolith.stores.url import InMemory as Memory  # otolith.memory has another 
 if TYPE_CHECKING:
     from otolith.stores.etcd import EtcdStore
     from otolith.stores.postgres import PostgresStore
+    from otolith.stores.redis import FailoverWarning, RedisCache, RedisStore
 
 _ON_SERVERS = {
-    "PostgresStore": "postgres",
     "EtcdStore": "etcd",
+    "FailoverWarning": "redis",
+    "PostgresStore": "postgres",
+    "RedisCache": "redis",
+    "RedisStore": "redis",
 }
 """Stores that import their clients when they are first used, and the modules that have them."""
 
@@ -69,6 +74,8 @@ __all__ = [
     "Collector",
     "Disk",
     "EtcdStore",
+    "Expirer",
+    "FailoverWarning",
     "IntegrityChecker",
     "Inventory",
     "KVStore",
@@ -86,6 +93,8 @@ __all__ = [
     "PostgresStore",
     "Preparer",
     "Progress",
+    "RedisCache",
+    "RedisStore",
     "RetryingStore",
     "SqliteStore",
     "Store",

@@ -125,6 +125,7 @@ class Capabilities:
     collects: bool = False  # it is also a Collector
     notifies: bool = False  # it is also a Notifier
     leases: bool = False  # it is also a Leaser
+    expires: bool = False  # it is also an Expirer
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,6 +324,28 @@ class Leaser(Protocol):
 
     def release(self, lease: Lease) -> None:
         """Give a lease back before it runs out; one that was lost already is ignored."""
+        ...
+
+
+@runtime_checkable
+class Expirer(Protocol):
+    """A store that removes refs that nobody writes any more, by its own clock.
+
+    Refs expire in *families*, which are named as the core names refs: `session/a/main`, its other
+    branches, its stash `stage/a/main` and its attempts are the family `session/a/`. A batch that
+    swaps one of them, also to the hash it has, touches the family; reading does not.
+    """
+
+    def expire(self, prefix: str, seconds: float | None, *, links: Links) -> None:
+        """Remove a family that was not touched for so long; None: never.
+
+        `prefix` is a family (`session/a/`), or a scope (`session/`): then it applies to each of its
+        families that has no rule of its own. Rules stay in the store and hold for all its users.
+        Giving a family a rule touches it; so does a scope's rule that is not the one it had.
+
+        From its deadline on, the refs of a family and their histories are absent. The store
+        collects what they reached by itself, now and then, using `links`.
+        """
         ...
 
 

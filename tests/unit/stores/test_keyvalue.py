@@ -26,8 +26,10 @@ from otolith.errors import (
 )
 from otolith.stores import Batch, KeyValueStore, KVStore, Swap
 from otolith.testing import blob, links, node, put
-from tests.contract.redis_place import MISSING, redis_server, shown_class
 from tests.patience import HANG_SECONDS
+from tests.servers.redis import fresh, redis_url, shown_class
+
+__all__ = ["redis_url"]  # a fixture
 
 
 class DictKV(KVStore):
@@ -206,9 +208,9 @@ ADD = """
 import sys
 from otolith import Repo
 from otolith.stores import KeyValueStore
-from tests.contract.redis_place import shown_class
+from tests.servers.redis import shown_class
 
-store = KeyValueStore(shown_class("redis_kv.py", "RedisKV")(sys.argv[1]))
+store = KeyValueStore(shown_class("redis_kv.py", "RedisKV")(sys.argv[1], sys.argv[3]))
 with Repo(store) as repo:
     state = repo.session("shared")
     for _ in range(int(sys.argv[2])):
@@ -217,20 +219,19 @@ with Repo(store) as repo:
 """
 
 
-@pytest.mark.skipif(bool(MISSING), reason=MISSING)
-def test_processes_that_share_a_redis_lose_no_commit(tmp_path, rounds):
+def test_processes_that_share_a_redis_lose_no_commit(redis_url, rounds):
     each = rounds(15, 300)
-    with redis_server(tmp_path) as url:
-        command = [sys.executable, "-c", ADD, url, str(each)]
-        processes = [subprocess.Popen(command) for _ in range(3)]
-        assert [process.wait(timeout=HANG_SECONDS) for process in processes] == [0, 0, 0]
-        store = KeyValueStore(shown_class("redis_kv.py", "RedisKV")(url), alone=True)
-        with Repo(store) as repo:
-            assert repo.session("shared")["n"] == 3 * each
-            assert verify(repo).ok
-            prune(repo, expire_seconds=0)
-            assert repo.session("shared")["n"] == 3 * each
-            assert verify(repo).ok
+    url, _, prefix = fresh(redis_url.partition("?")[0]).partition("?")
+    command = [sys.executable, "-c", ADD, url, str(each), prefix]
+    processes = [subprocess.Popen(command) for _ in range(3)]
+    assert [process.wait(timeout=HANG_SECONDS) for process in processes] == [0, 0, 0]
+    store = KeyValueStore(shown_class("redis_kv.py", "RedisKV")(url, prefix), alone=True)
+    with Repo(store) as repo:
+        assert repo.session("shared")["n"] == 3 * each
+        assert verify(repo).ok
+        prune(repo, expire_seconds=0)
+        assert repo.session("shared")["n"] == 3 * each
+        assert verify(repo).ok
 
 
 # ---------------------------------------------------------------- crashes

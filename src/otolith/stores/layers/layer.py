@@ -10,6 +10,7 @@ from otolith.stores.base import (
     Capabilities,
     CollectionReport,
     Collector,
+    Expirer,
     IntegrityChecker,
     Lease,
     Leaser,
@@ -125,6 +126,12 @@ class Layer:
         if not isinstance(self.inner, Leaser):
             raise self._lacks("grants no leases")
         self.inner.release(lease)
+
+    def expire(self, prefix: str, seconds: float | None, *, links: Links) -> None:
+        """Remove each family of refs below a prefix that no write has touched for so long."""
+        if not isinstance(self.inner, Expirer):
+            raise self._lacks("does not expire refs")
+        self.inner.expire(prefix, seconds, links=links)
 
     def uncached(self) -> Store:
         """Return the inner store without its caches."""

@@ -1,0 +1,299 @@
+"""Talking to a Redis server: its address, connections, calls, and what its errors mean.
+
+A call is sent once. redis-py would repeat one whose reply was lost, and a commit would be made
+twice; so its connections are used directly, with its retries off. A connection that the server has
+closed while it was idle is replaced before anything is sent.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from threading import Lock
+from typing import Any, NamedTuple, Protocol, cast
+from urllib.parse import unquote, urlsplit
+
+from redis import exceptions
+from redis.backoff import NoBackoff
+from redis.connection import Connection, SSLConnection, UnixDomainSocketConnection
+from redis.retry import Retry
+
+from otolith.errors import (
+    Busy,
+    Closed,
+    Denied,
+    Error,
+    Full,
+    Invalid,
+    ReadOnly,
+    Unavailable,
+    Unsupported,
+)
+from otolith.stores.address import check_options, secrets_of, without_secrets
+from otolith.stores.redis.scripts import Script
+
+_TLS_OPTIONS = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile", "ssl_cert_reqs")
+_OPTIONS = {"prefix", "timeout", "failover", "socket", *_TLS_OPTIONS}
+_IDLE_CONNECTIONS = 64
+_CODES = re.compile(r"\b(NOSCRIPT|OOM|MISCONF|READONLY|NOPERM|NOAUTH|WRONGPASS|BUSY|LOADING)\b")
+
+Word = str | bytes | int | float
+"""A part of a command."""
+
+
+class Wire(Protocol):
+    """What is used of a connection of redis-py."""
+
+    def connect(self) -> None: ...
+    def disconnect(self) -> None: ...
+    def can_read(self, timeout: float = 0) -> bool: ...
+    def pack_command(self, *words: Word) -> list[bytes]: ...
+    def send_packed_command(self, command: Sequence[bytes]) -> None: ...
+    def read_response(self, *, disable_decoding: bool, timeout: float = ...) -> Any: ...
+
+
+class Address(NamedTuple):
+    """A server, a database and a prefix, out of a URL."""
+
+    shown: str
+    """The URL without its secrets."""
+    secrets: frozenset[str]
+    arguments: dict[str, Any]
+    is_tls: bool
+    prefix: str
+    timeout_seconds: float
+    accepts_failover: bool
+
+    @classmethod
+    def of(cls, url: str) -> Address:
+        """Parse `redis://user:password@host:6379/0?prefix=agents&timeout=10`.
+
+        Raises:
+            Invalid: a part of it has no meaning here.
+        """
+        options = check_options(url, _OPTIONS)
+        parts = urlsplit(url)
+        prefix = options.get("prefix", "otolith")
+        if not prefix or set("{}\0") & set(prefix):
+            raise Invalid(f"{prefix!r} cannot be a prefix of keys", hint="use letters and digits")
+        if options.get("failover", "accepted") != "accepted":
+            raise Invalid("failover must be accepted, or be left out", hint="?failover=accepted")
+        timeout = _seconds(options.get("timeout", "10"))
+        arguments: dict[str, Any] = {
+            "db": _database(parts.path),
+            "username": unquote(parts.username) if parts.username else None,
+            "password": unquote(parts.password) if parts.password else None,
+            "socket_timeout": timeout,
+            "socket_connect_timeout": timeout,
+        }
+        if "socket" in options:
+            del arguments["socket_connect_timeout"]
+            arguments["path"] = options["socket"]
+        else:
+            arguments |= {"host": parts.hostname or "localhost", "port": _port(parts)}
+        is_tls = parts.scheme == "rediss"
+        if is_tls:
+            arguments |= {name: options[name] for name in _TLS_OPTIONS if name in options}
+        return cls(
+            without_secrets(url),
+            frozenset(secrets_of(url) | {arguments["password"] or ""}) - {""},
+            arguments,
+            is_tls,
+            prefix,
+            timeout,
+            "failover" in options,
+        )
+
+    def connection(self) -> Wire:
+        """Return a connection that is not open yet."""
+        kind: Any = SSLConnection if self.is_tls else Connection
+        if "path" in self.arguments:
+            kind = UnixDomainSocketConnection
+        return cast("Wire", kind(**self.arguments, protocol=2, retry=Retry(NoBackoff(), 0)))
+
+
+def _seconds(given: str) -> float:
+    with suppress(ValueError):
+        if 0 < float(given) < 1e6:
+            return float(given)
+    raise Invalid(f"timeout must be a number of seconds, got {given!r}", hint="such as timeout=10")
+
+
+def _database(path: str) -> int:
+    number = path.strip("/") or "0"
+    if not number.isdecimal():
+        raise Invalid(
+            f"the path of a Redis URL is the number of a database, got {number!r}",
+            hint="such as redis://host:6379/0?prefix=agents",
+        )
+    return int(number)
+
+
+def _port(parts: Any) -> int:
+    try:
+        return int(parts.port or 6379)
+    except ValueError:
+        raise Invalid("the port of the URL is not a number", hint="such as host:6379") from None
+
+
+class Client:
+    """Connections to one server. Threads may share it; a forked child makes its own."""
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self.base = f"{{{address.prefix}}}:"
+        self.channel = f"{self.base}moved:{address.arguments['db']}"
+        self._lock = Lock()
+        self._idle: list[Wire] = []
+        self._process = os.getpid()
+        self._is_closed = False
+
+    def key(self, name: str | bytes) -> bytes:
+        """Return a key of this store."""
+        return self.base.encode() + (name if isinstance(name, bytes) else name.encode())
+
+    def call(self, *words: Word) -> Any:
+        """Send one command and return the reply.
+
+        Raises:
+            Closed, Denied, Busy, Full, ReadOnly: it had no effect.
+            Unavailable: it may have had.
+        """
+        with self._borrowed() as wire:
+            wire.send_packed_command(wire.pack_command(*words))
+            return wire.read_response(disable_decoding=True)
+
+    def call_all(self, commands: Sequence[Sequence[Word]]) -> list[Any]:
+        """Send commands in one round trip and return the replies; raise the first error of any."""
+        with self._borrowed() as wire:
+            packed = [part for words in commands for part in wire.pack_command(*words)]
+            wire.send_packed_command([b"".join(packed)])
+            replies: list[Any] = []
+            for _ in commands:
+                try:
+                    replies.append(wire.read_response(disable_decoding=True))
+                except exceptions.ResponseError as error:  # the other replies are still to come
+                    replies.append(error)
+            for reply in replies:
+                if isinstance(reply, exceptions.ResponseError):
+                    raise reply
+            return replies
+
+    def run(self, script: Script, *words: Word) -> Any:
+        """Run a script, which is sent in full only to a server that does not know it."""
+        with self._borrowed() as wire:
+            try:
+                wire.send_packed_command(
+                    wire.pack_command("EVALSHA", script.sha, 1, self.base, *words)
+                )
+                return wire.read_response(disable_decoding=True)
+            except exceptions.NoScriptError:
+                wire.send_packed_command(
+                    wire.pack_command("EVAL", script.text, 1, self.base, *words)
+                )
+                return wire.read_response(disable_decoding=True)
+
+    def check_open(self) -> None:
+        """Raise Closed after `close`."""
+        if self._is_closed:
+            raise Closed(f"{self.address.shown} was closed", hint="open it again")
+
+    def close(self) -> None:
+        """Close all connections. Closing twice is harmless."""
+        with self._lock:
+            self._is_closed = True
+            idle, self._idle = self._idle, []
+        for wire in idle:
+            wire.disconnect()
+
+    def dial(self) -> Wire:
+        """Return a new connection, for a use of its own.
+
+        Raises:
+            Closed, Denied, Unavailable: there is none.
+        """
+        self.check_open()
+        wire = self.address.connection()
+        with self.translated():
+            wire.connect()
+        return wire
+
+    @contextmanager
+    def translated(self) -> Iterator[None]:
+        """Turn errors of redis-py into ours, without a password in them or behind them."""
+        try:
+            yield
+        except (exceptions.RedisError, OSError, UnicodeError) as error:
+            raise self._error(error) from None
+
+    @contextmanager
+    def _borrowed(self) -> Iterator[Wire]:
+        """Lend a connection. After an error whose reply may still come it is not used again."""
+        self.check_open()
+        with self.translated():
+            wire = self._idle_wire() or self.address.connection()
+            is_sound = False
+            try:
+                wire.connect()
+                yield wire
+                is_sound = True
+            except exceptions.ResponseError:
+                is_sound = True
+                raise
+            finally:
+                self._return(wire, is_sound=is_sound)
+
+    def _idle_wire(self) -> Wire | None:
+        """Return an idle connection that the server has not closed."""
+        while True:
+            with self._lock:
+                if self._process != os.getpid():  # those of the parent are not ours to use
+                    self._idle.clear()
+                    self._process = os.getpid()
+                if not self._idle:
+                    return None
+                wire = self._idle.pop()
+            with suppress(exceptions.ConnectionError, exceptions.TimeoutError, OSError):
+                if not wire.can_read(timeout=0):
+                    return wire
+            wire.disconnect()
+
+    def _return(self, wire: Wire, *, is_sound: bool) -> None:
+        with self._lock:
+            if is_sound and not self._is_closed and len(self._idle) < _IDLE_CONNECTIONS:
+                self._idle.append(wire)
+                return
+        wire.disconnect()
+
+    def _error(self, error: Exception) -> Error:
+        """Return what an error of redis-py means to a user of the store."""
+        text = str(error)
+        for secret in self.address.secrets:
+            text = text.replace(secret, "***")
+        found = _CODES.search(f"{getattr(error, 'status_code', None) or ''} {text}")
+        code = found[1] if found else ""
+        where = self.address.shown
+        denied = (exceptions.AuthenticationError, exceptions.NoPermissionError)
+        if isinstance(error, denied) or code in {"NOAUTH", "WRONGPASS", "NOPERM"}:
+            return Denied(f"{where}: {text}", hint="check the user and password in the URL")
+        if isinstance(error, exceptions.OutOfMemoryError) or code == "OOM":
+            return Full(
+                f"{where}: the server has reached its maxmemory",
+                hint="prune, or raise maxmemory; nothing was written",
+            )
+        if code == "MISCONF":
+            return Full(f"{where}: {text}", hint="the server cannot write to its disk")
+        if isinstance(error, exceptions.ReadOnlyError) or code == "READONLY":
+            return ReadOnly(
+                f"{where} is a read-only replica", hint="use the address of its primary"
+            )
+        if isinstance(error, exceptions.BusyLoadingError) or code in {"BUSY", "LOADING"}:
+            return Busy(f"{where}: {text}", hint="try again")
+        if isinstance(error, exceptions.MovedError | exceptions.AskError):
+            return Unsupported(
+                f"{where} is a node of a cluster that does not have these keys",
+                hint="use the address of the node that has them, or another server",
+            )
+        return Unavailable(f"{where}: {text}", hint="check that the server runs and is reachable")
