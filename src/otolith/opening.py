@@ -6,6 +6,7 @@ import os
 from typing import Literal
 
 from otolith.codecs import Codecs
+from otolith.durations import Duration
 from otolith.errors import Invalid
 from otolith.session import Repo
 from otolith.stores import open_store
@@ -23,13 +24,16 @@ def open(  # noqa: PLR0913 - each is an option of its own, by keyword
     limit_bytes: int | None = None,
     read_only: bool = False,
     create: bool = True,
+    expire: Duration | None = None,
     cache_bytes: int = 64 << 20,
     load_limit_bytes: int | None = None,
 ) -> Repo:
     """Open a repo; a SQLite file is made if it is missing.
 
-    `url` is a path, `sqlite:///…` or `memory:`. `durability="fast"` lets a power cut (not a
-    crash) take the last commits. `limit_bytes` makes the store refuse what would not fit.
+    `url` is a path, `sqlite:///…`, `memory:`, or the address of a server such as `redis://…`.
+    `durability="fast"` lets a power cut (not a crash) take the last commits. `limit_bytes` makes
+    the store refuse what would not fit. `expire`, such as "1h", lets sessions disappear to which
+    nothing was committed for so long; see `Repo.expire`.
     `pickle="signed"`, the default, stores objects of any class as a last resort, and loads only
     those that the user's own key signed; with "never" they are refused.
     `load_limit_bytes`, this machine's memory unless given, is how long the encoding of a value may
@@ -37,7 +41,7 @@ def open(  # noqa: PLR0913 - each is an option of its own, by keyword
 
     Raises:
         StoreNotFound: there is no file, and `create` is False.
-        NotAStore, FormatTooNew, Denied, Unsupported: the file cannot be opened.
+        NotAStore, FormatTooNew, Denied, Unsupported: the store cannot be opened, or not like this.
     """
     given: object = url
     place = os.fspath(given) if isinstance(given, str | os.PathLike) else None
@@ -52,7 +56,7 @@ def open(  # noqa: PLR0913 - each is an option of its own, by keyword
     options: dict[str, object] = {"limit_bytes": limit_bytes}
     if place != "memory:":
         options |= {"durability": durability, "read_only": read_only, "create": create}
-    return Repo(
+    repo = Repo(
         open_store(place, **options),
         author=author,
         codecs=codecs,
@@ -61,3 +65,10 @@ def open(  # noqa: PLR0913 - each is an option of its own, by keyword
         cache_bytes=cache_bytes,
         load_limit_bytes=load_limit_bytes,
     )
+    if expire is not None:
+        try:
+            repo.expire(expire)
+        except BaseException:
+            repo.close()
+            raise
+    return repo

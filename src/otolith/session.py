@@ -45,6 +45,7 @@ from otolith.core import (
     split_ref,
     synchronized,
 )
+from otolith.durations import Duration, duration_seconds
 from otolith.errors import (
     BadValue,
     Error,
@@ -61,7 +62,7 @@ from otolith.state.schema.schema import SchemaGuard
 from otolith.state.stored_events import StoredEventLog
 from otolith.state.tracked_branch import TrackedBranch
 from otolith.state.tracker.held import HeldValue
-from otolith.stores import KVStore, Progress, Store, as_store
+from otolith.stores import Expirer, KVStore, Progress, Store, as_store
 from otolith.types import Clock, Tag
 
 if TYPE_CHECKING:
@@ -350,6 +351,19 @@ class Versioned(TrackedBranch):
         statecharts.MachineMerger.among(self.repo.backend.resolvers).know(chart)
         return machine
 
+    def expire(self, after: Duration | None) -> None:
+        """Let this state disappear when nothing was committed to it for so long; None: never.
+
+        `after` is a time such as "90s", "1h" or "7d", seconds, or a timedelta. Every commit on any
+        of its branches, and every stash, starts the time anew; reading does not. Then all branches
+        are gone with their history, for everybody, and what only they held is removed later. The
+        time is that of the store's server, which remembers the rule.
+
+        Raises:
+            Unsupported: the store does not expire states.
+        """
+        _expire(self.repo.store, scope_ref(self.scope, self.session, "x").removesuffix("x"), after)
+
     def workspace(
         self, *, runner: Runner | None = None, folder: str | PathLike[str] | None = None
     ) -> Workspace:
@@ -468,6 +482,17 @@ def _unstorable(failures: dict[Path, BadValue], held: dict[Path, object]) -> Uns
         values=values,
         hint="; ".join([*hints, "or commit(skip_unstorable=True) to store the rest"]),
     )
+
+
+def _expire(store: Store, prefix: str, after: Duration | None) -> None:
+    """Set the time after which states below a prefix disappear."""
+    seconds = None if after is None else duration_seconds(after, "expire")
+    if not isinstance(store, Expirer) or not store.capabilities.expires:
+        raise Unsupported(
+            f"{type(store).__name__} does not expire sessions",
+            hint="use redis://…, or delete branches and prune",
+        )
+    store.expire(prefix, seconds, links=core.links)
 
 
 class Repo(BareRepo):
@@ -599,6 +624,18 @@ class Repo(BareRepo):
     ) -> care.TransferReport:
         """Make another store an exact copy of this repo; see `care.mirror`."""
         return care.mirror(self, target, force=force, progress=progress)
+
+
+    def expire(self, after: Duration | None, *, scope: str = "session") -> None:
+        """Let each session disappear when nothing was committed to it for so long; None: never.
+
+        It holds for all sessions, or all states of another scope, that have no time of their own
+        (`Versioned.expire`), also for those made later and by other processes.
+
+        Raises:
+            Unsupported: the store does not expire states.
+        """
+        _expire(self.store, scope_ref(scope, "x", "x").removesuffix("x/x"), after)
 
     def __repr__(self) -> str:
         return f"<Repo {getattr(self.store, 'path', None) or type(self.store).__name__}>"

@@ -10,6 +10,9 @@ from otolith.codecs import Codecs
 from otolith.stores import CachedStore, MemoryStore, SqliteStore
 from tests.reference.repo_contract import CoreContract, RepoContract
 from tests.servers import postgres
+from tests.servers.redis import fresh, redis_url
+
+__all__ = ["redis_url"]  # a fixture
 
 
 class TestCore(CoreContract):
@@ -83,3 +86,21 @@ class TestPostgres(RepoContract):
     def reopen(self, repo, folder):
         repo.close()
         return otolith.open(self.place)
+
+
+# ---------------------------------------------------------------- Redis
+
+
+class TestRedis(RepoContract):
+    url = ""
+
+    @pytest.fixture(autouse=True)
+    def _server(self, redis_url):
+        self.url = redis_url
+
+    def make(self, folder):
+        return otolith.open(fresh(self.url))
+
+    def reopen(self, repo, folder):
+        repo.close()
+        return otolith.open(repo.store.url)

@@ -43,7 +43,7 @@ class RedisServer(Server):
 
     def run(self) -> None:
         """Start it, and wait until it has loaded what it stores."""
-        self.start(lambda: self.tell("PING") == b"+PONG")
+        self.start(lambda: self.tell("PING").startswith((b"+PONG", b"-NOAUTH")))
 
     def tell(self, *words: str) -> bytes:
         """Send a command as a user would type it; return the first line of the reply."""
@@ -59,8 +59,8 @@ class RedisServer(Server):
 def redis_server(folder: Path, **options: object) -> Iterator[RedisServer]:
     """Run a server, and end it."""
     server = RedisServer(folder, **options)
-    server.run()
     try:
+        server.run()
         yield server
     finally:
         server.stop()

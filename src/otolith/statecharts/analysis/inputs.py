@@ -29,10 +29,10 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import Any, NamedTuple, TypeAlias
 
+from otolith.durations import duration_microseconds
 from otolith.errors import BadValue, StepFailed
 from otolith.statecharts.analysis.abstract import AbstractChart, PossibleStep
 from otolith.statecharts.engine.compiled_chart import CompiledChart, StateNode
-from otolith.statecharts.engine.executable_content import parse_duration
 from otolith.statecharts.engine.step import advance, start, step
 from otolith.statecharts.snapshot import ChartEvent, ChartSnapshot, Child, Timer
 
@@ -91,14 +91,8 @@ def _wait(time: Any) -> int:
     Raises:
         BadValue: it is none of these, or negative, or longer than 30,000 years.
     """
-    found: int | None = None
-    if isinstance(time, str):
-        found = parse_duration(time.strip().removeprefix("+"), "s")
-    elif isinstance(time, timedelta):
-        found = time // timedelta(microseconds=1)
-    elif isinstance(time, int | float) and not isinstance(time, bool) and 0 <= time < 1e12:
-        found = round(time * SECOND)
-    if found is None or not 0 <= found < 1e12 * SECOND:
+    found = duration_microseconds(time.strip().removeprefix("+") if isinstance(time, str) else time)
+    if found is None:
         hint = "write '+6s', ('after', 6), 6 or a timedelta; units are us, ms, s, m, h and d"
         raise BadValue(f"{time!r} is not a time to let pass", hint=hint)
     return found

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from decimal import Decimal
 from typing import Any, ClassVar, TypeAlias
 
+from otolith.durations import parse_duration
 from otolith.errors import BadChart, BadValue, StepFailed
 from otolith.frozen import EMPTY, FrozenList, freeze
 from otolith.statecharts.definition import (
@@ -60,18 +60,6 @@ _EXPRESSION_ERRORS = (
     *(RecursionError, ArithmeticError, LookupError, TypeError, ValueError),
 )
 _NAME = re.compile(r"(?!__)[^\W\d][\w$]*")
-_UNITS = {"us": 1, "ms": 1_000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000}
-_UNITS["d"] = 24 * _UNITS["h"]
-_DURATION = re.compile(r"\s*(\d*\.?\d+)\s*(us|ms|s|m|h|d)?\s*")
-
-
-def parse_duration(text: str, unit: str) -> int | None:
-    """Return the microseconds of a text such as `1.5s`; without a unit it counts in `unit`.
-
-    The units are us, ms, s, m, h and d. None if it is not such a text.
-    """
-    found = _DURATION.fullmatch(text) if len(text) < 40 else None
-    return None if found is None else int(Decimal(found[1]) * _UNITS[found[2] or unit])
 
 
 def parse_delay(value: Any, place: str = "") -> int:
