@@ -13,7 +13,7 @@ from typing import Any
 from redis import exceptions
 
 from otolith.errors import Closed, Unavailable
-from otolith.stores.redis.client import Client, Wire
+from otolith.stores.redis.client import Client, Wire, pack
 
 _PAUSE_SECONDS = 0.1
 
@@ -67,7 +67,7 @@ class RedisSubscription:
         """Return a connection on which the server has confirmed the subscription."""
         wire = self._client.dial()
         with self._client.translated():
-            wire.send_packed_command(wire.pack_command("SUBSCRIBE", self._client.channel))
+            wire.send_packed_command([pack(("SUBSCRIBE", self._client.channel))])
             wire.read_response(disable_decoding=True)
         return wire
 

@@ -13,6 +13,7 @@ Layout, format 1. All keys start with `{prefix}:`; the braces put them into one 
     leases             hash: name -> "token expires holder", in microseconds of the server's clock
     rules              hash: a family or scope -> microseconds until it expires; 0 means never
     deadlines          sorted set: family -> when it expires, in microseconds
+    waiting:<name>     string with a time to live: the writer that last lost a race for a ref
     pending:<id>:<hash>  string with a time to live: an object of a large batch that has not landed
     gc, young, building, doomed   of a garbage collection: see `gc.py`
 
@@ -130,12 +131,14 @@ COMMIT = Script(
     _COMMON,
     r"""
 local stamp, channel, limit, pending = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local first_fence = 9
+local writer = ARGV[9]
+local first_fence = 10
 local first_swap = first_fence + 2 * ARGV[5]
 local first_need = first_swap + 3 * ARGV[6]
 local first_object = first_need + ARGV[7]
 local step = pending == '' and 2 or 1
 
+if redis.call('HEXISTS', p .. 'meta', 'otolith') == 0 then return {'absent'} end
 local has_rules = redis.call('EXISTS', p .. 'rules') == 1
 if expires then
   for at = first_swap, first_need - 1, 3 do
@@ -156,7 +159,10 @@ for at = first_fence, first_swap - 1, 2 do
 end
 for at = first_swap, first_need - 1, 3 do
   local actual = redis.call('HGET', p .. 'refs', ARGV[at]) or ''
-  if actual ~= ARGV[at + 1] then return {'stale', ARGV[at], ARGV[at + 1], actual} end
+  if actual ~= ARGV[at + 1] then
+    redis.pcall('SET', p .. 'waiting:' .. ARGV[at], writer, 'PX', 100)  -- not if it is full
+    return {'stale', ARGV[at], ARGV[at + 1], actual}
+  end
 end
 local is_sweeping = redis.call('EXISTS', p .. 'doomed') == 1
 for at = first_need, first_object - 1 do
@@ -218,7 +224,7 @@ if is_marking then
   for at = first_need, first_object - 1 do redis.call('SADD', p .. 'young', ARGV[at]) end
 end
 
-local moved = {}
+local moved, others = {}, 0
 for at = first_swap, first_need - 1, 3 do
   local name, old, new = ARGV[at], ARGV[at + 1], ARGV[at + 2]
   if old ~= new then
@@ -228,13 +234,16 @@ for at = first_swap, first_need - 1, 3 do
     local flags = (old ~= '' and 1 or 0) + (new ~= '' and 2 or 0)
     redis.call('RPUSH', p .. 'moves:' .. name, string.char(flags) .. old .. new .. stamp)
     moved[#moved + 1] = name
+    local waiting = redis.call('GET', p .. 'waiting:' .. name)
+    if waiting == writer then redis.call('DEL', p .. 'waiting:' .. name)
+    elseif waiting then others = 2 end
   end
 end
 for at = first_fence, first_swap - 1, 2 do
   redis.call('HSET', p .. 'fences', ARGV[at], ARGV[at + 1])
 end
 if #moved > 0 then redis.call('PUBLISH', channel, table.concat(moved, '\0')) end
-if not has_rules then return 0 end
+if not has_rules then return others end
 
 -- Expiry: a family that was touched lives on; one writer is told to collect what has expired.
 for at = first_swap, first_need - 1, 3 do
@@ -247,15 +256,16 @@ end
 local meta = redis.call('HMGET', p .. 'meta', 'garbage', 'sweep_at', 'pause')
 local is_due = meta[1]
   or #redis.call('ZRANGEBYSCORE', p .. 'deadlines', '-inf', text(now()), 'LIMIT', 0, 1) > 0
-if ARGV[8] == '' or not is_due or tonumber(meta[2] or '0') > now() then return 0 end
+if ARGV[8] == '' or not is_due or tonumber(meta[2] or '0') > now() then return others end
 redis.call('HSET', p .. 'meta', 'sweep_at', text(now() + (meta[3] or 0)))
-return 1
+return others + 1
 """,
 )
 """ARGV: stamp, channel, limit, prefix of pending objects, the numbers of fences, swaps and needs,
-and 1 if the caller can collect; then name and token of each fence, name, old and new of each swap,
-each need, and hash and bytes of each object, or only hashes if they are pending. Returns 0 if it
-has landed, 1 if it has and the caller should collect, or why it was refused."""
+1 if the caller can collect, and who it is; then name and token of each fence, name, old and new of
+each swap, each need, and hash and bytes of each object, or only hashes if they are pending.
+Returns why it was refused, or a number if it has landed: 1 if the caller should collect, plus 2 if
+another writer has lost a race for one of its refs a moment ago."""
 
 REF = Script(
     _COMMON,

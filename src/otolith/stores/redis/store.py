@@ -56,6 +56,7 @@ from otolith.stores.redis.gc import RedisCollector
 from otolith.stores.redis.news import RedisSubscription
 from otolith.stores.redis.refs import encode_stamp, histories, parts, ref_names
 from otolith.stores.redis.server import ServerSettings
+from otolith.stores.redis.turns import Turns
 from otolith.types import Hash
 
 _READ_TOGETHER = _SENT_TOGETHER = 1000  # objects
@@ -101,6 +102,7 @@ class RedisStore:
         self._limit_bytes = check_limit(limit_bytes)
         self._read_only = read_only
         self._client = Client(Address.of(url))
+        self._turns = Turns()
         self._links: Links | None = None
         self._sweeper: Thread | None = None
         self._sweeper_lock = Lock()
@@ -157,13 +159,15 @@ class RedisStore:
         check_batch(batch)
         self._client.check_open()
         self._check_writable()
+        self._turns.wait(batch.swaps)
         for _ in range(_TRIES):
             verdict = self._send(batch)
             if not isinstance(verdict, int):
                 if verdict[0] == b"again":  # the server dropped pending objects meanwhile
                     continue
                 raise self._refusal(batch, verdict)
-            if verdict == 1:
+            self._turns.landed(batch.swaps, others_wait=bool(verdict & 2))
+            if verdict & 1:
                 self._collect_in_background()
             return
         raise Unavailable(f"{self.url} does not keep a large batch", hint="try again")
@@ -301,6 +305,7 @@ class RedisStore:
             len(batch.swaps),
             len(batch.needs),
             1 if self._links is not None else "",
+            self._turns.writer,
         ]
         for name, token in batch.fences.items():
             words += (name, token)
@@ -346,6 +351,11 @@ class RedisStore:
                 return StaleRef(name.decode(), expected=old or None, actual=actual or None)
             case b"missing":
                 return NotFound(f"object {details[0].hex()[:12]} is gone", hint="write it again")
+            case b"absent":
+                return StoreNotFound(
+                    f"the store at {self.url} is gone: the server was emptied or has lost its data",
+                    hint="restore it, or open it again to begin a new one",
+                )
             case b"quota":
                 return QuotaExceeded(
                     f"{int(details[0])} more bytes would pass the limit of {self._limit_bytes}",

@@ -1,0 +1,186 @@
+"""Commits to a Redis server beside a bare SET of the same bytes, and several writers on one ref.
+
+python3 -m bench.remote_redis        needs redis-server on this machine
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from time import perf_counter, time
+
+import redis
+from blake3 import blake3
+
+import otolith
+from bench.ground import ROOT, Changes, items, tell
+from bench.table import Budget, Figure, Row, compared, text
+from bench.timing import Step, alternate
+from otolith.stores import Batch, Object, RedisStore
+from otolith.types import Hash
+from tests.servers.proxy import Proxy
+from tests.servers.redis import RedisServer, redis_server
+
+SYNCS = ("none", "everysec", "always")
+KEYS = 1000
+BLOCKS, BLOCK_STEPS = 30, 15
+WRITERS = 4
+EACH = 250
+
+
+@contextmanager
+def _server(sync: str) -> Iterator[RedisServer]:
+    options = {"appendonly": "no"} if sync == "none" else {"appendonly": "yes", "appendfsync": sync}
+    with tempfile.TemporaryDirectory() as folder, redis_server(Path(folder), **options) as server:
+        yield server
+
+
+def rows() -> Iterator[Row]:
+    """Measure all of it."""
+    for sync in SYNCS:
+        yield from _commits(sync)
+    yield _round_trips()
+    for refs in ("one ref", "4 refs"):
+        yield from _writers(refs)
+
+
+def _commits(sync: str) -> Iterator[Row]:
+    """One-change commits, what the store takes of them, and SETs of as many bytes."""
+    tell(f"redis, appendfsync {sync}")
+    with _server(sync) as server, otolith.open(server.url) as repo:
+        state = repo.session("bench")
+        state.update(items(KEYS))
+        state.commit()
+        changes = Changes(KEYS)
+        seen: list[Batch] = []
+        write = RedisStore.write
+
+        def commit() -> None:
+            key, value = changes.next()
+            state[key] = value
+            state.commit()
+
+        def record(store: RedisStore, batch: Batch) -> None:
+            seen.append(batch)
+            write(store, batch)
+
+        RedisStore.write = record  # type: ignore[method-assign]
+        commit()
+        RedisStore.write = write  # type: ignore[method-assign]
+        value = bytes(sum(len(item.data) for item in seen[0].objects))
+        client = redis.Redis(port=server.port)
+        send = repo.store.write
+        steps: dict[str, Step] = {
+            "commit": commit,
+            "write": lambda: send(Batch(objects=_renamed(seen[0]))),
+            "bare": lambda: _set(client, value),
+        }
+        found = alternate(steps, blocks=BLOCKS, times=BLOCK_STEPS)
+        limit = Budget(1.5, "x", of="ratio")
+        for name, work in {
+            "commit": f"one-change commit, appendfsync {sync}",
+            "write": f"the batch of such a commit alone, appendfsync {sync}",
+        }.items():
+            title = f"redis-{name}-{sync}"
+            yield compared(title, work, found[name], "SET", found["bare"], budget=limit)
+
+
+_numbers = count()
+
+
+def _renamed(batch: Batch) -> list[Object]:
+    """Return objects of the same sizes that were not written before."""
+    number = b"%016d" % next(_numbers)
+    found = [number + item.data[len(number) :] for item in batch.objects]
+    return [Object(Hash(blake3(data).digest()), data) for data in found]
+
+
+def _set(client: redis.Redis, value: bytes) -> None:
+    client.set("bench", value)
+
+
+def _round_trips() -> Row:
+    with _server("none") as server, Proxy(server.port) as proxy:
+        url = server.url.replace(f":{server.port}", f":{proxy.port}")
+        with otolith.open(url) as repo:
+            state = repo.session("bench")
+            state["n"] = 0
+            state.commit()
+            before = proxy.round_trips
+            for number in range(100):
+                state["n"] = number + 1
+                state.commit()
+            trips = (proxy.round_trips - before) / 100
+    return Row("redis-trips", "round trips of a commit", Figure(trips, ""), budget=Budget(1, ""))
+
+
+def _writers(refs: str) -> Iterator[Row]:
+    """Processes that add to a counter as fast as they can, on one branch or on one each."""
+    work = f"{WRITERS} processes x {EACH} commits to {refs}"
+    tell(f"redis, {work}")
+    with _server("none") as server:
+        otolith.open(server.url).close()
+        command = [sys.executable, "-m", "bench.remote_redis", server.url]
+        names = ["shared"] * WRITERS if refs == "one ref" else [str(at) for at in range(WRITERS)]
+        crowd = [
+            subprocess.Popen(
+                [*command, name], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            )
+            for name in names
+        ]
+        for process in crowd:
+            assert process.stdout is not None
+            process.stdout.readline()  # it is ready
+        began = perf_counter()
+        for process in crowd:
+            assert process.stdin is not None
+            process.stdin.write("go\n")
+            process.stdin.flush()
+        ends = [json.loads(process.communicate()[0]) for process in crowd]
+        seconds = perf_counter() - began
+        with otolith.open(server.url) as repo:
+            total = sum(repo.session(name)["n"] for name in set(names))
+    assert total == WRITERS * EACH, f"{total} commits are in the chain"
+    yield Row(
+        f"redis-{refs.replace(' ', '-')}-rate",
+        f"{work}: per second",
+        Figure(total / seconds, "/s"),
+        budget=Budget(500, "/s", at_least=True),
+    )
+    until = min(end[-1] for end in ends)  # from then on somebody has less company
+    turns = [sum(turn <= until for turn in end) for end in ends]
+    unfair = max(turns) / max(1, min(turns))
+    yield Row(
+        f"redis-{refs.replace(' ', '-')}-fair",
+        f"{work}: the most commits of one to the fewest of another, while all write",
+        Figure(unfair, "x"),
+        budget=Budget(2, "x"),
+    )
+
+
+def _write(url: str, session: str) -> None:
+    """Add to a counter; report when each commit was made."""
+    with otolith.open(url) as repo:
+        state = repo.session(session)
+        sys.stdout.write("ready\n")
+        sys.stdout.flush()
+        sys.stdin.readline()
+        turns = []
+        for _ in range(EACH):
+            state.counter("n").add(1)
+            state.commit()
+            turns.append(time())
+        sys.stdout.write(json.dumps(turns))
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        _write(*sys.argv[1:])
+    else:
+        print(text(list(rows())))
