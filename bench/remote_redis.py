@@ -70,7 +70,7 @@ def _commits(sync: str) -> Iterator[Row]:
             seen.append(batch)
             write(store, batch)
 
-        RedisStore.write = record  # type: ignore[method-assign]
+        RedisStore.write = record  # type: ignore[method-assign,assignment]
         commit()
         RedisStore.write = write  # type: ignore[method-assign]
         value = bytes(sum(len(item.data) for item in seen[0].objects))

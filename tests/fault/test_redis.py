@@ -80,6 +80,11 @@ class Writer(threading.Thread):
         return self.acknowledged
 
 
+def _passes(writers, name, count):
+    """Return a function that tells whether writers have counted further."""
+    return lambda: sum(getattr(writer, name) for writer in writers) > count
+
+
 def _check_total(url, writers):
     """Stop writers; what they were told is what there is: no more and no less."""
     total = sum(writer.stop() for writer in writers)
@@ -101,9 +106,7 @@ def test_a_server_that_is_killed_loses_and_doubles_nothing(tmp_path, rounds):
             writer.start()
         for _ in range(rounds(4, 20)):
             before = sum(writer.acknowledged for writer in writers)
-            wait_until(
-                lambda before=before: sum(w.acknowledged for w in writers) > before + 5, "progress"
-            )
+            wait_until(_passes(writers, "acknowledged", before + 5), "progress")
             time.sleep(chance.random() * 0.01)  # so that it falls anywhere in a commit
             server.kill()
             server.run()
@@ -120,12 +123,10 @@ def test_a_network_that_fails_loses_and_doubles_nothing(tmp_path, rounds, fault)
             writer.start()
         for _ in range(rounds(6, 60)):
             before = sum(writer.acknowledged for writer in writers)
-            wait_until(
-                lambda before=before: sum(w.acknowledged for w in writers) > before, "progress"
-            )
+            wait_until(_passes(writers, "acknowledged", before), "progress")
             failed = sum(writer.failures for writer in writers)
             proxy.fault = fault
-            wait_until(lambda f=failed: sum(w.failures for w in writers) > f, "a failure")
+            wait_until(_passes(writers, "failures", failed), "a failure")
             proxy.fault = "pass"
         _check_total(server.url, writers)
 
@@ -164,17 +165,18 @@ except Fenced:
 @pytest.mark.parametrize("is_taken", [True, False])
 def test_a_frozen_writer_whose_lease_ran_out_is_refused(tmp_path, is_taken):
     with redis_server(tmp_path) as server:
-        repo = otolith.open(server.url)
+        repo, store = otolith.open(server.url), RedisStore(server.url)
         process = subprocess.Popen(
             [sys.executable, "-c", FROZEN, server.url],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
+        assert process.stdout is not None
         assert process.stdout.readline() == "leased\n"
         process.send_signal(signal.SIGSTOP)
         if is_taken:
-            wait_until(lambda: repo.store.lease("job", "other", ttl_seconds=60), "the lease")
+            wait_until(lambda: store.lease("job", "other", ttl_seconds=60) is not None, "the lease")
             state = repo.session("job")
             state["by"] = "other"
             state.commit()
@@ -273,8 +275,7 @@ def test_a_failover_loses_acknowledged_commits_as_documented(tmp_path):
         repo = otolith.open(primary.url)
         state = repo.session("job")
         state["n"] = 0
-        state.commit()
-        head = state.head.hash
+        head = state.commit().hash
         wait_until(lambda: _head(replica.url) == head, "the replica")
         link.fault = "stall"  # the replica is behind, and nobody notices
         for number in range(1, 6):
@@ -323,6 +324,8 @@ def test_a_lower_token_is_refused_after_a_restart(tmp_path):
         server.kill()
         server.run()
         second = store.lease("job", "b", ttl_seconds=60)
+        assert lease is not None
+        assert second is not None
         assert second.token > lease.token
         with pytest.raises(Fenced):
             store.write(Batch(fences={"job": lease.token}))

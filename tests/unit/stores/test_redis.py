@@ -31,8 +31,8 @@ from otolith.errors import (
     Unsupported,
 )
 from otolith.stores import Batch, FailoverWarning, Move, RedisCache, RedisStore, Swap, open_store
-from otolith.stores.redis import gc, scripts
-from otolith.stores.redis.client import Address, Client
+from otolith.stores.redis import gc, scripts, turns
+from otolith.stores.redis.client import Client, RedisAddress
 from otolith.testing import blob, links, node, put
 from tests.patience import HANG_SECONDS
 from tests.servers.proxy import Proxy
@@ -56,7 +56,7 @@ def store(url):
 @pytest.fixture
 def client(store):
     """A client of the same keys, to look at them and to change them behind the store's back."""
-    client = Client(Address.of(store.url))
+    client = Client(RedisAddress.of(store.url))
     yield client
     client.close()
 
@@ -89,7 +89,7 @@ def test_a_url_with_a_meaningless_part_is_refused(wrong):
 
 
 def test_an_address_has_all_parts_of_a_url():
-    found = Address.of("rediss://me:s%40crt@db.example:7000/3?prefix=agents&timeout=2.5")
+    found = RedisAddress.of("rediss://me:s%40crt@db.example:7000/3?prefix=agents&timeout=2.5")
     assert found.arguments["host"] == "db.example"
     assert (found.arguments["port"], found.arguments["db"]) == (7000, 3)
     assert (found.arguments["username"], found.arguments["password"]) == ("me", "s@crt")
@@ -128,9 +128,10 @@ def test_opening_warns_of_what_a_failover_can_lose(url):
 
 
 def test_a_store_that_must_exist_is_not_made(url):
-    for options in ({"create": False}, {"read_only": True}):
-        with pytest.raises(StoreNotFound):
-            RedisStore(url, **options)
+    with pytest.raises(StoreNotFound):
+        RedisStore(url, create=False)
+    with pytest.raises(StoreNotFound):
+        RedisStore(url, read_only=True)
     RedisStore(url).close()
     RedisStore(url, create=False).close()
 
@@ -160,7 +161,7 @@ def test_a_newer_format_is_refused(store, client):
     [("SET", "meta", "x"), ("HSET", "meta", "a", "b"), ("SET", "refs", "x"), ("LPUSH", "index", 1)],
 )
 def test_keys_of_somebody_else_are_refused_and_left_alone(url, command):
-    client = Client(Address.of(url))
+    client = Client(RedisAddress.of(url))
     client.call(command[0], client.key(command[1]), *command[2:])
     with pytest.raises(NotAStore):
         RedisStore(url)
@@ -327,6 +328,34 @@ def _keys(client, pattern):
         found += some
         if at == b"0":
             return found
+
+
+# ---------------------------------------------------------------- turns
+
+
+def test_a_writer_that_wins_again_and_again_lets_the_loser_go_first(store, monkeypatch):
+    pauses: list[float] = []
+    monkeypatch.setattr(turns, "sleep", pauses.append)
+    other = RedisStore(store.url)
+
+    def lose():
+        with pytest.raises(otolith.StaleRef):
+            other.write(Batch(swaps=[Swap("main", None, blob("b").hash)]))
+
+    for number in range(3):
+        put(store, "main", blob(str(number)))
+    assert pauses == []  # alone
+    for number in range(3):
+        lose()
+        put(store, "main", blob(f"more {number}"))
+        put(store, "other", blob("a"))  # nobody waits for this one
+    put(store, "main", blob("last"))
+    first, second, third = pauses
+    assert 0 < first < second < third < 0.1
+    put(other, "main", blob("b"))  # its turn
+    put(store, "main", blob("c"))
+    put(store, "main", blob("d"))
+    assert len(pauses) <= 4
 
 
 # ---------------------------------------------------------------- leases
@@ -578,7 +607,7 @@ def test_a_cache_returns_what_was_put_and_counts(redis_url):
     cache.put_many({a.hash: a.data, b.hash: b.data})
     assert cache.get_many([a.hash, b.hash, blob("c").hash]) == {a.hash: a.data, b.hash: b.data}
     assert (cache.hits, cache.misses, cache.errors) == (2, 1, 0)
-    client = Client(Address.of(cache._client.address.shown))
+    client = Client(RedisAddress.of(cache._client.address.shown))
     assert 0 < client.call("TTL", client.key(b"cache:" + a.hash)) <= 60
     client.call("SET", client.key(b"cache:" + a.hash), "other")
     assert cache.get_many([a.hash]) == {}
@@ -611,16 +640,22 @@ def test_a_cache_that_is_slow_is_left_alone(tmp_path):
 # ---------------------------------------------------------------- what a full server does
 
 
+def _fill(store):
+    """Write until the server is full; return how many batches it took, and the refused objects."""
+    for number in count():
+        items = [blob(b"%d %d" % (number, at) + bytes(50_000)) for at in range(4)]
+        try:
+            store.write(Batch(objects=items, swaps=[Swap(f"r{number}", None, items[0].hash)]))
+        except Full:
+            return number, items
+    raise AssertionError
+
+
 def test_a_full_server_refuses_whole_batches_and_can_be_pruned(tmp_path):
     with redis_server(tmp_path, maxmemory="12mb", maxmemory_policy="noeviction") as server:
         store = RedisStore(server.url)
         put(store, "main", blob("start"))
-        lost = 0
-        with pytest.raises(Full):
-            while True:
-                items = [blob(b"%d %d" % (lost, at) + bytes(50_000)) for at in range(4)]
-                store.write(Batch(objects=items, swaps=[Swap(f"r{lost}", None, items[0].hash)]))
-                lost += 1
+        lost, items = _fill(store)
         assert lost > 3
         assert store.ref(f"r{lost}") is None
         assert store.read([item.hash for item in items]) == {}

@@ -12,7 +12,7 @@ from otolith.core import links
 from otolith.durations import duration_seconds
 from otolith.errors import Invalid, RefNotFound, StaleRef, Unsupported
 from otolith.stores import Batch, CachedStore, MemoryStore, RedisStore, Swap
-from otolith.stores.redis.client import Address, Client
+from otolith.stores.redis.client import Client, RedisAddress
 from otolith.testing import blob, put
 from tests.servers.process import wait_until
 from tests.servers.redis import fresh, redis_url
@@ -32,7 +32,7 @@ def repo(redis_url):
 @pytest.fixture
 def pass_time(repo):
     """Let time pass for what expires, by moving all deadlines: the clock of the server stays."""
-    client = Client(Address.of(repo.store.url))
+    client = Client(RedisAddress.of(repo.store.url))
 
     def move(hours):
         key = client.key("deadlines")
@@ -194,9 +194,14 @@ def test_writers_remove_what_expired_sessions_held(repo, pass_time):
     assert verify(repo).ok
 
 
+def _recorder(stores):
+    """Return a method that notes the store it is called on."""
+    return lambda store: stores.append(store) or None
+
+
 def test_one_writer_at_a_time_removes(repo, pass_time, monkeypatch):
-    chosen = []
-    monkeypatch.setattr(RedisStore, "_collect_in_background", lambda store: chosen.append(store))
+    chosen: list[RedisStore] = []
+    monkeypatch.setattr(RedisStore, "_collect_in_background", _recorder(chosen))
     other = otolith.open(repo.store.url, expire="1d")
     plain = otolith.open(repo.store.url)  # it never asked for expiry, and does no work for it
     _commit(repo, x=1)
@@ -221,7 +226,7 @@ def test_refs_of_other_shapes_never_expire(redis_url):
     store.expire("session/", 3600, links=links)
     for name in ("main", "session", "session/", "a//b", "session//x", ".attempts/x"):
         put(store, name, blob("a"))
-    client = Client(Address.of(store.url))
+    client = Client(RedisAddress.of(store.url))
     assert client.call("ZRANGE", client.key("deadlines"), 0, -1) == [b"session//"]
     assert len(store.refs()) == 6
 
@@ -239,7 +244,7 @@ def test_a_layer_passes_expiry_on(redis_url):
     inner = RedisStore(fresh(redis_url))
     repo = otolith.Repo(CachedStore(inner))
     repo.session("a").expire("1h")
-    client = Client(Address.of(inner.url))
+    client = Client(RedisAddress.of(inner.url))
     assert client.call("HGETALL", client.key("rules")) == [b"session/a/", b"3600000000"]
     with pytest.raises(Unsupported):
         otolith.Repo(CachedStore(MemoryStore())).session("a").expire("1h")

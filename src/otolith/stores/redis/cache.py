@@ -12,7 +12,7 @@ from time import monotonic
 from otolith.errors import Closed, Error, Invalid
 from otolith.stores.address import split_options
 from otolith.stores.base import digest
-from otolith.stores.redis.client import Address, Client
+from otolith.stores.redis.client import Client, RedisAddress
 from otolith.stores.redis.refs import parts
 from otolith.types import Hash
 
@@ -33,7 +33,7 @@ class RedisCache:
     def __init__(self, url: str, *, ttl_seconds: int = 24 * 3600) -> None:
         if ttl_seconds < 1:
             raise Invalid(f"ttl_seconds must be at least 1, got {ttl_seconds}")
-        address = Address.of(url)
+        address = RedisAddress.of(url)
         if "timeout" not in split_options(url, {"timeout"})[1]:
             times = dict.fromkeys(("socket_timeout", "socket_connect_timeout"), _TIMEOUT_SECONDS)
             arguments = address.arguments

@@ -1,4 +1,4 @@
-"""Talking to a Redis server: its address, connections, calls, and what its errors mean.
+"""A client of a Redis server: address, connections, calls, errors, and the server's settings.
 
 A call is sent once. redis-py would repeat one whose reply was lost, and a commit would be made
 twice; so its connections are used directly, with its retries off. A connection that the server has
@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from threading import Lock
 from typing import Any, NamedTuple, Protocol, cast
 from urllib.parse import unquote, urlsplit
+from weakref import finalize
 
 from redis import exceptions
 from redis.backoff import NoBackoff
@@ -32,7 +33,7 @@ from otolith.errors import (
     Unsupported,
 )
 from otolith.stores.address import check_options, secrets_of, without_secrets
-from otolith.stores.redis.scripts import Script
+from otolith.stores.redis.scripts import LuaScript
 
 _TLS_OPTIONS = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile", "ssl_cert_reqs")
 _OPTIONS = {"prefix", "timeout", "failover", "socket", *_TLS_OPTIONS}
@@ -45,14 +46,23 @@ Word = str | bytes | int | float
 """A part of a command."""
 
 
-class Wire(Protocol):
+class ServerConnection(Protocol):
     """What is used of a connection of redis-py."""
 
-    def connect(self) -> None: ...
-    def disconnect(self) -> None: ...
-    def can_read(self, timeout: float = 0) -> bool: ...
-    def send_packed_command(self, command: Sequence[bytes]) -> None: ...
-    def read_response(self, *, disable_decoding: bool, timeout: float = ...) -> Any: ...
+    def connect(self) -> None:
+        """Connect, unless it is."""
+
+    def disconnect(self) -> None:
+        """Close it."""
+
+    def can_read(self, timeout: float = 0) -> bool:
+        """Tell whether a reply has come, or the server has closed it."""
+
+    def send_packed_command(self, command: Sequence[bytes]) -> None:
+        """Send bytes."""
+
+    def read_response(self, *, disable_decoding: bool) -> Any:
+        """Return one reply, or raise what it says."""
 
 
 def pack(words: Sequence[Word]) -> bytes:
@@ -64,7 +74,7 @@ def pack(words: Sequence[Word]) -> bytes:
     return b"".join(packed)
 
 
-class Address(NamedTuple):
+class RedisAddress(NamedTuple):
     """A server, a database and a prefix, out of a URL."""
 
     shown: str
@@ -77,7 +87,7 @@ class Address(NamedTuple):
     accepts_failover: bool
 
     @classmethod
-    def of(cls, url: str) -> Address:
+    def of(cls, url: str) -> RedisAddress:
         """Parse `redis://user:password@host:6379/0?prefix=agents&timeout=10`.
 
         Raises:
@@ -116,12 +126,14 @@ class Address(NamedTuple):
             "failover" in options,
         )
 
-    def connection(self) -> Wire:
+    def connection(self) -> ServerConnection:
         """Return a connection that is not open yet."""
         kind: Any = SSLConnection if self.is_tls else Connection
         if "path" in self.arguments:
             kind = UnixDomainSocketConnection
-        return cast("Wire", kind(**self.arguments, protocol=2, retry=Retry(NoBackoff(), 0)))
+        return cast(
+            "ServerConnection", kind(**self.arguments, protocol=2, retry=Retry(NoBackoff(), 0))
+        )
 
 
 def _seconds(given: str) -> float:
@@ -151,14 +163,15 @@ def _port(parts: Any) -> int:
 class Client:
     """Connections to one server. Threads may share it; a forked child makes its own."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: RedisAddress) -> None:
         self.address = address
         self.base = f"{{{address.prefix}}}:"
         self.channel = f"{self.base}moved:{address.arguments['db']}"
         self._lock = Lock()
-        self._idle: list[Wire] = []
+        self._idle: list[ServerConnection] = []
         self._process = os.getpid()
         self._is_closed = False
+        finalize(self, _disconnect, self._idle)  # if nobody closes it
 
     def key(self, name: str | bytes) -> bytes:
         """Return a key of this store."""
@@ -190,7 +203,7 @@ class Client:
                     raise reply
             return replies
 
-    def run(self, script: Script, *words: Word) -> Any:
+    def run(self, script: LuaScript, *words: Word) -> Any:
         """Run a script, which is sent in full only to a server that does not know it."""
         with self._borrowed() as wire:
             try:
@@ -209,11 +222,9 @@ class Client:
         """Close all connections. Closing twice is harmless."""
         with self._lock:
             self._is_closed = True
-            idle, self._idle = self._idle, []
-        for wire in idle:
-            wire.disconnect()
+            _disconnect(self._idle)
 
-    def dial(self) -> Wire:
+    def dial(self) -> ServerConnection:
         """Return a new connection, for a use of its own.
 
         Raises:
@@ -234,7 +245,7 @@ class Client:
             raise self._error(error) from None
 
     @contextmanager
-    def _borrowed(self) -> Iterator[Wire]:
+    def _borrowed(self) -> Iterator[ServerConnection]:
         """Lend a connection. After an error whose reply may still come it is not used again."""
         self.check_open()
         with self.translated():
@@ -250,7 +261,7 @@ class Client:
             finally:
                 self._return(wire, is_sound=is_sound)
 
-    def _idle_wire(self) -> Wire | None:
+    def _idle_wire(self) -> ServerConnection | None:
         """Return an idle connection that the server has not closed."""
         while True:
             with self._lock:
@@ -265,7 +276,7 @@ class Client:
                     return wire
             wire.disconnect()
 
-    def _return(self, wire: Wire, *, is_sound: bool) -> None:
+    def _return(self, wire: ServerConnection, *, is_sound: bool) -> None:
         with self._lock:
             if is_sound and not self._is_closed and len(self._idle) < _IDLE_CONNECTIONS:
                 self._idle.append(wire)
@@ -306,3 +317,55 @@ class Client:
                 hint="use the address of the node that has them, or another server",
             )
         return Unavailable(f"{where}: {text}", hint="check that the server runs and is reachable")
+
+
+def _disconnect(idle: list[ServerConnection]) -> None:
+    while idle:
+        idle.pop().disconnect()
+
+
+class ServerSettings(NamedTuple):
+    """The settings that decide what a store can promise; empty where the server does not tell."""
+
+    has_append_only_file: bool
+    sync: str
+    """When that file is synced: "always", "everysec" or "no"."""
+    eviction: str
+    """What the server drops when its memory is full: "noeviction", "allkeys-lru" ..."""
+
+    @classmethod
+    def of(cls, client: Client) -> ServerSettings:
+        """Ask a server. One that runs for others often forbids CONFIG, and allows INFO."""
+        config = _answer(client, "CONFIG", "GET", "appendfsync")
+        sync = config[1].decode() if isinstance(config, list) and len(config) > 1 else ""
+        info: dict[str, str] = {}
+        for section in ("persistence", "memory"):
+            text = _answer(client, "INFO", section)
+            lines = text.decode(errors="replace").splitlines() if isinstance(text, bytes) else []
+            info |= dict(line.split(":", 1) for line in lines if ":" in line)
+        return cls(info.get("aof_enabled") == "1", sync, info.get("maxmemory_policy", ""))
+
+    def is_durable(self, durability: str) -> bool:
+        """Tell whether an acknowledged write survives the server.
+
+        With "fast" it is enough that a crash of the process, but not a power cut, is survived.
+        """
+        enough = {"always"} if durability == "full" else {"always", "everysec"}
+        return self.has_append_only_file and self.sync in enough
+
+    def check_eviction(self, place: str) -> None:
+        """Raise Unsupported if the server may drop any key when its memory is full."""
+        if self.eviction.startswith("allkeys"):
+            raise Unsupported(
+                f"{place}: with maxmemory-policy {self.eviction} the server drops parts of states"
+                " when its memory is full",
+                hint="set maxmemory-policy noeviction, or use this server only as a cache",
+            )
+
+
+def _answer(client: Client, *words: str) -> object:
+    """Return the reply to a question that the server may forbid."""
+    try:
+        return client.call(*words)
+    except (Denied, Unavailable):
+        return None

@@ -124,7 +124,7 @@ class RedisCollector:
     def _yield_claim(self) -> None:
         self._client.run(scripts.YIELD, self._claim)
 
-    def _step(self, script: scripts.Script, *words: Word) -> Any:
+    def _step(self, script: scripts.LuaScript, *words: Word) -> Any:
         """Run a script under the claim.
 
         Raises:

@@ -1,4 +1,4 @@
-"""What the Redis store has on the server: the layout of its keys, and the Lua scripts.
+"""The keys of a Redis store on the server, and the Lua scripts that read and change them.
 
 Layout, format 1. All keys start with `{prefix}:`; the braces put them into one slot of a cluster.
 
@@ -35,7 +35,7 @@ FORMAT = 1
 CLAIM_MILLISECONDS = 30_000
 
 
-class Script:
+class LuaScript:
     """The text of a script, and the SHA-1 by which the server knows it."""
 
     def __init__(self, *parts: str) -> None:
@@ -110,7 +110,7 @@ local function purge(group, channel)
 end
 """
 
-OPEN = Script(
+OPEN = LuaScript(
     "local p = KEYS[1]",
     r"""
 local kind = redis.call('TYPE', p .. 'meta').ok
@@ -127,7 +127,7 @@ return kind == 'hash' and redis.call('HGET', p .. 'meta', 'otolith') or 'foreign
 )
 """ARGV: the format to make, or nothing. Returns the format, 'absent' or 'foreign'."""
 
-COMMIT = Script(
+COMMIT = LuaScript(
     _COMMON,
     r"""
 local stamp, channel, limit, pending = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
@@ -224,7 +224,7 @@ if is_marking then
   for at = first_need, first_object - 1 do redis.call('SADD', p .. 'young', ARGV[at]) end
 end
 
-local moved, others = {}, 0
+local moved, loser = {}, ''
 for at = first_swap, first_need - 1, 3 do
   local name, old, new = ARGV[at], ARGV[at + 1], ARGV[at + 2]
   if old ~= new then
@@ -236,14 +236,14 @@ for at = first_swap, first_need - 1, 3 do
     moved[#moved + 1] = name
     local waiting = redis.call('GET', p .. 'waiting:' .. name)
     if waiting == writer then redis.call('DEL', p .. 'waiting:' .. name)
-    elseif waiting then others = 2 end
+    elseif waiting then loser = waiting end
   end
 end
 for at = first_fence, first_swap - 1, 2 do
   redis.call('HSET', p .. 'fences', ARGV[at], ARGV[at + 1])
 end
 if #moved > 0 then redis.call('PUBLISH', channel, table.concat(moved, '\0')) end
-if not has_rules then return others end
+if not has_rules then return {'landed', '', loser} end
 
 -- Expiry: a family that was touched lives on; one writer is told to collect what has expired.
 for at = first_swap, first_need - 1, 3 do
@@ -256,18 +256,20 @@ end
 local meta = redis.call('HMGET', p .. 'meta', 'garbage', 'sweep_at', 'pause')
 local is_due = meta[1]
   or #redis.call('ZRANGEBYSCORE', p .. 'deadlines', '-inf', text(now()), 'LIMIT', 0, 1) > 0
-if ARGV[8] == '' or not is_due or tonumber(meta[2] or '0') > now() then return others end
+if ARGV[8] == '' or not is_due or tonumber(meta[2] or '0') > now() then
+  return {'landed', '', loser}
+end
 redis.call('HSET', p .. 'meta', 'sweep_at', text(now() + (meta[3] or 0)))
-return others + 1
+return {'landed', 'collect', loser}
 """,
 )
 """ARGV: stamp, channel, limit, prefix of pending objects, the numbers of fences, swaps and needs,
 1 if the caller can collect, and who it is; then name and token of each fence, name, old and new of
 each swap, each need, and hash and bytes of each object, or only hashes if they are pending.
-Returns why it was refused, or a number if it has landed: 1 if the caller should collect, plus 2 if
-another writer has lost a race for one of its refs a moment ago."""
+Returns why it was refused; or 'landed', 'collect' if the caller should, and the writer that lost a
+race for one of its refs a moment ago."""
 
-REF = Script(
+REF = LuaScript(
     _COMMON,
     r"""
 local found = not is_gone(ARGV[1]) and redis.call('HGET', p .. 'refs', ARGV[1])
@@ -275,7 +277,7 @@ return found and found ~= '' and found
 """,
 )
 
-REFS = Script(
+REFS = LuaScript(
     _COMMON,
     r"""
 local found = {}
@@ -291,7 +293,7 @@ return found
 )
 """ARGV: a prefix, and 1 to list removed refs too. Returns names and hashes in turn."""
 
-MOVES = Script(
+MOVES = LuaScript(
     _COMMON,
     r"""
 local found = {}
@@ -304,7 +306,7 @@ return found
 )
 """ARGV: where to begin in each list, and names. Returns the histories, oldest first."""
 
-HOLDS = Script(
+HOLDS = LuaScript(
     "local p = KEYS[1]",
     r"""
 local is_sweeping = redis.call('EXISTS', p .. 'doomed') == 1
@@ -318,7 +320,7 @@ return found
 """,
 )
 
-LEASE = Script(
+LEASE = LuaScript(
     _COMMON,
     r"""
 local name, holder, ttl = ARGV[1], ARGV[2], ARGV[3]
@@ -337,7 +339,7 @@ return {token, till}
 """,
 )
 
-RELEASE = Script(
+RELEASE = LuaScript(
     _COMMON,
     r"""
 local token, till, owner = (redis.call('HGET', p .. 'leases', ARGV[1]) or ''):match(
@@ -349,7 +351,7 @@ return 0
 """,
 )
 
-EXPIRE = Script(
+EXPIRE = LuaScript(
     _COMMON,
     r"""
 local prefix, rule, pause, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
@@ -381,7 +383,7 @@ return 0
 
 # Garbage collection. All but CLAIM end at once if the claim is lost.
 
-CLAIM = Script(
+CLAIM = LuaScript(
     "local p = KEYS[1]",
     r"""
 if redis.call('EXISTS', p .. 'gc') == 1 then return 0 end
@@ -397,7 +399,7 @@ if redis.call('GET', p .. 'gc') ~= ARGV[1] then return 'lost' end
 redis.call('PEXPIRE', p .. 'gc', {CLAIM_MILLISECONDS})
 """
 
-PURGE = Script(
+PURGE = LuaScript(
     _COMMON,
     _CLAIMED,
     r"""
@@ -408,7 +410,7 @@ return #found
 """,
 )
 
-FORGET = Script(
+FORGET = LuaScript(
     "local p = KEYS[1]",
     _CLAIMED,
     r"""
@@ -427,9 +429,9 @@ return 0
 )
 """ARGV: the claim; then the name of each history, its oldest move, and how many to drop."""
 
-YOUNG = Script("local p = KEYS[1]", _CLAIMED, "return redis.call('SPOP', p .. 'young', ARGV[2])")
+YOUNG = LuaScript("local p = KEYS[1]", _CLAIMED, "return redis.call('SPOP', p .. 'young', ARGV[2])")
 
-BUILD = Script(
+BUILD = LuaScript(
     "local p = KEYS[1]",
     _CLAIMED,
     r"""
@@ -439,7 +441,7 @@ return 0
 )
 """ARGV: the claim, SADD or SREM, hashes."""
 
-CONDEMN = Script(
+CONDEMN = LuaScript(
     "local p = KEYS[1]",
     _CLAIMED,
     r"""
@@ -451,7 +453,7 @@ return 1
 """,
 )
 
-SWEEP = Script(
+SWEEP = LuaScript(
     "local p = KEYS[1]",
     _CLAIMED,
     r"""
@@ -468,7 +470,7 @@ return {#dead, size}
 """,
 )
 
-YIELD = Script(
+YIELD = LuaScript(
     "local p = KEYS[1]",
     _CLAIMED,
     "return redis.call('UNLINK', p .. 'gc', p .. 'young', p .. 'building')",

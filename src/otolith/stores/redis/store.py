@@ -17,7 +17,7 @@ import warnings
 from collections.abc import Sequence
 from secrets import token_hex
 from threading import Lock, Thread
-from typing import Any, Literal
+from typing import Literal
 
 from otolith.errors import (
     Corrupt,
@@ -51,12 +51,11 @@ from otolith.stores.base import (
     newest_first,
 )
 from otolith.stores.redis import scripts
-from otolith.stores.redis.client import Address, Client, Word
+from otolith.stores.redis.client import Client, RedisAddress, ServerSettings, Word
 from otolith.stores.redis.gc import RedisCollector
 from otolith.stores.redis.news import RedisSubscription
 from otolith.stores.redis.refs import encode_stamp, histories, parts, ref_names
-from otolith.stores.redis.server import ServerSettings
-from otolith.stores.redis.turns import Turns
+from otolith.stores.redis.turns import WriterTurns
 from otolith.types import Hash
 
 _READ_TOGETHER = _SENT_TOGETHER = 1000  # objects
@@ -101,8 +100,8 @@ class RedisStore:
             raise Invalid(f"durability {durability!r} is not known", hint="use 'full' or 'fast'")
         self._limit_bytes = check_limit(limit_bytes)
         self._read_only = read_only
-        self._client = Client(Address.of(url))
-        self._turns = Turns()
+        self._client = Client(RedisAddress.of(url))
+        self._turns = WriterTurns()
         self._links: Links | None = None
         self._sweeper: Thread | None = None
         self._sweeper_lock = Lock()
@@ -162,12 +161,12 @@ class RedisStore:
         self._turns.wait(batch.swaps)
         for _ in range(_TRIES):
             verdict = self._send(batch)
-            if not isinstance(verdict, int):
-                if verdict[0] == b"again":  # the server dropped pending objects meanwhile
-                    continue
-                raise self._refusal(batch, verdict)
-            self._turns.landed(batch.swaps, others_wait=bool(verdict & 2))
-            if verdict & 1:
+            if verdict[0] == b"again":  # the server dropped pending objects meanwhile
+                continue
+            if verdict[0] != b"landed":
+                raise self._refusal(verdict)
+            self._turns.landed(batch.swaps, loser=verdict[2])
+            if verdict[1]:
                 self._collect_in_background()
             return
         raise Unavailable(f"{self.url} does not keep a large batch", hint="try again")
@@ -291,7 +290,7 @@ class RedisStore:
                 hint="upgrade otolith",
             )
 
-    def _send(self, batch: Batch) -> Any:
+    def _send(self, batch: Batch) -> list[bytes]:
         """Send a batch to the server and return its verdict."""
         size = sum(len(item.data) for item in batch.objects)
         is_large = size > _CALL_BYTES or len(batch.objects) > _CALL_OBJECTS
@@ -318,7 +317,8 @@ class RedisStore:
         else:
             for item in batch.objects:
                 words += (item.hash, bytes(item.data))
-        return self._client.run(scripts.COMMIT, *words)
+        verdict: list[bytes] = self._client.run(scripts.COMMIT, *words)
+        return verdict
 
     def _send_ahead(self, pending: bytes, objects: Sequence[Object]) -> None:
         """Send objects that the server drops again unless the batch lands."""
@@ -336,7 +336,7 @@ class RedisStore:
             if commands:
                 self._client.call_all(commands)
 
-    def _refusal(self, batch: Batch, verdict: list[bytes]) -> Error:
+    def _refusal(self, verdict: list[bytes]) -> Error:
         """Return the error for a batch that the server refused."""
         kind, *details = verdict
         match kind:
