@@ -35,6 +35,7 @@ from otolith.stores.redis import gc, scripts, turns
 from otolith.stores.redis.client import Client, RedisAddress
 from otolith.testing import blob, links, node, put
 from tests.patience import HANG_SECONDS
+from tests.servers.process import free_port, program
 from tests.servers.proxy import Proxy
 from tests.servers.redis import fresh, redis_server, redis_url
 
@@ -105,6 +106,30 @@ def test_a_unix_socket_is_a_server_too(tmp_path):
             put(store, "main", blob("a"))
         with closing(RedisStore(server.url)) as store:
             assert store.ref("main") == blob("a").hash
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory):
+    """A key and a certificate of localhost that signs itself."""
+    folder = tmp_path_factory.mktemp("tls")
+    key, made = folder / "key.pem", folder / "cert.pem"
+    words = "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost"
+    extra = ["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", key, "-out", made]
+    subprocess.run([program("openssl"), *words.split(), *extra], check=True, capture_output=True)
+    return key, made
+
+
+def test_a_server_with_tls_proves_who_it_is(tmp_path, certificate):
+    key, made = certificate
+    port = free_port()
+    options = {"tls_cert_file": made, "tls_key_file": key, "tls_auth_clients": "no"}
+    with redis_server(tmp_path, tls_port=port, **options):
+        url = f"rediss://localhost:{port}/0?failover=accepted"
+        with closing(RedisStore(f"{url}&ssl_ca_certs={made}")) as store:
+            put(store, "main", blob("a"))
+            assert store.ref("main") == blob("a").hash
+        with pytest.raises(Unavailable, match="certificate"):
+            RedisStore(url)
 
 
 def test_two_prefixes_and_two_databases_are_separate_stores(redis_url):
@@ -279,6 +304,12 @@ def test_a_quota_counts_new_objects_only(url):
         store.write(Batch(objects=[blob(b"c")], swaps=[Swap("main", None, blob(b"c").hash)]))
     assert (store.usage().objects, store.usage().limit_bytes) == (2, 100)
     assert store.ref("main") is None
+
+
+def test_a_name_that_cannot_be_sent_is_refused(store):
+    for call in (store.ref, store.refs, store.moves):
+        with pytest.raises(Invalid):
+            call("\ud800")
 
 
 def test_tokens_of_63_bits_are_compared_exactly(store):

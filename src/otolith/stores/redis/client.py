@@ -285,6 +285,8 @@ class Client:
 
     def _error(self, error: Exception) -> Error:
         """Return what an error of redis-py means to a user of the store."""
+        if isinstance(error, UnicodeError):
+            return Invalid("a name is not text", hint="leave out lone surrogates")
         text = str(error)
         for secret in self.address.secrets:
             text = text.replace(secret, "***")
