@@ -81,11 +81,12 @@ class RedisCollector:
         self._acquire()
         try:
             self._sweep(report)  # what a collector that died has left
-            while self._step(scripts.PURGE, self._client.channel, _TOGETHER):
-                pass
+            self._purge()
             forgotten = self._forget(forget_before, report)
             listed = self._listed()
-            self._mark(self._roots(ref_names(self._client), 0), report)
+            roots = self._roots(ref_names(self._client), 0)
+            self._purge()  # a family that expired in between is not among the roots
+            self._mark(roots, report)
             self._condemn(listed - self._marker.seen, report)
             dropped, freed = self._sweep(report)
         except BaseException:
@@ -140,6 +141,11 @@ class RedisCollector:
                 hint="nothing is lost; try again",
             )
         return reply
+
+    def _purge(self) -> None:
+        """Remove what has expired: once its objects are gone, no clock set back may show it."""
+        while self._step(scripts.PURGE, self._client.channel, _TOGETHER):
+            pass
 
     def _histories(self, names: list[str]) -> Iterable[list[Move]]:
         for some in parts(names, _TOGETHER):
