@@ -625,7 +625,6 @@ class Repo(BareRepo):
         """Make another store an exact copy of this repo; see `care.mirror`."""
         return care.mirror(self, target, force=force, progress=progress)
 
-
     def expire(self, after: Duration | None, *, scope: str = "session") -> None:
         """Let each session disappear when nothing was committed to it for so long; None: never.
 

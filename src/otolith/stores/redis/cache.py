@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from time import monotonic
 
 from otolith.errors import Closed, Error, Invalid
-from otolith.stores.address import split_options
 from otolith.stores.base import digest
 from otolith.stores.redis.client import Client, RedisAddress
 from otolith.stores.redis.refs import parts
+from otolith.stores.server_url import split_options
 from otolith.types import Hash
 
 _TOGETHER = 1000

@@ -32,8 +32,8 @@ from otolith.errors import (
     Unavailable,
     Unsupported,
 )
-from otolith.stores.address import check_options, secrets_of, without_secrets
 from otolith.stores.redis.scripts import LuaScript
+from otolith.stores.server_url import check_options, secrets_of, without_secrets
 
 _TLS_OPTIONS = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile", "ssl_cert_reqs")
 _OPTIONS = {"prefix", "timeout", "failover", "socket", *_TLS_OPTIONS}
