@@ -25,16 +25,13 @@ from otolith.stores.base import (
 from otolith.stores.keyvalue.kv import KVClient
 from otolith.stores.keyvalue.root import (
     OBJECT,
-    PART,
-    PartCache,
-    RefEntry,
     RootBuilder,
     RootView,
     encode_root,
     object_key,
-    part_key,
     swap_root,
 )
+from otolith.stores.ref_pages import PART, PartCache, RefEntry, part_key
 from otolith.types import Hash
 
 _KEYS_AT_ONCE = 256
@@ -70,7 +67,7 @@ class KeyValueCollector:
     ) -> CollectionReport:
         """Forget, mark and sweep; with `dry_run`, only count."""
         report = progress if progress is not None else ignore_progress
-        before = self._view.entries()
+        before = self._view.refs.entries()
         entries, forgotten, roots = self._forget(before, forget_before)
         reached = self._mark(roots, report)
         dead = self._client.keys(OBJECT) - {object_key(name) for name in reached}
@@ -87,7 +84,7 @@ class KeyValueCollector:
         """Return refs with shorter histories, the number of moves forgotten, and all roots left."""
         roots = {entry.hash for entry in entries.values()}
         shorter, forgotten = {}, 0
-        for name, moves in self._view.histories(entries).items():
+        for name, moves in self._view.refs.histories(entries).items():
             stay = count_remembered((move.time for move in moves), before)
             forgotten += len(moves) - stay
             roots.update(side for move in moves[:stay] for side in (move.old, move.new))
@@ -126,7 +123,7 @@ class KeyValueCollector:
         builder.rebuild_index(reached)
         for name, entry in after.items():
             if entry != before[name]:
-                builder.put(name, entry)
+                builder.refs.put(name, entry)
         root = builder.finish()
         self._client.set_many({part_key(name): value for name, value in builder.parts.items()})
         if not swap_root(self._client, self._view, root):
@@ -139,7 +136,7 @@ class KeyValueCollector:
     def _sweep(self, dead: list[str], entries: dict[str, RefEntry], report: Progress) -> None:
         """Delete the keys of dropped objects, and parts that no root names."""
         root = self._view.root
-        blocks = [part for _, part, _ in self._view.blocks(entries)]
+        blocks = [part for _, part, _ in self._view.refs.blocks(entries)]
         segments = [segment.part for segment in root.segments]
         named = set(map(part_key, [*root.pages.values(), *segments, *blocks]))
         garbage = dead + sorted(self._client.keys(PART) - named)

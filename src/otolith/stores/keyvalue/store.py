@@ -40,14 +40,12 @@ from otolith.stores.keyvalue.gc import KeyValueCollector, check_collects
 from otolith.stores.keyvalue.kv import KVClient, KVStore
 from otolith.stores.keyvalue.root import (
     ROOT,
-    PartCache,
     RootBuilder,
     RootView,
-    StaleRoot,
     object_key,
-    part_key,
     swap_root,
 )
+from otolith.stores.ref_pages import PartCache, StaleRoot, part_key
 from otolith.types import Hash
 
 _T = TypeVar("_T")
@@ -117,11 +115,11 @@ class KeyValueStore:
 
     def ref(self, name: str) -> Hash | None:
         """Return the hash that a ref names, or None."""
-        return self._from_one_root(lambda view: view.entry(name).hash)
+        return self._from_one_root(lambda view: view.refs.entry(name).hash)
 
     def refs(self, prefix: str = "") -> dict[str, Hash]:
         """Return all refs whose name starts with `prefix`, sorted by name."""
-        entries = self._from_one_root(lambda view: view.entries())
+        entries = self._from_one_root(lambda view: view.refs.entries())
         found = {name: ref.hash for name, ref in entries.items() if ref.hash is not None}
         return {name: found[name] for name in sorted(found) if name.startswith(prefix)}
 
@@ -129,8 +127,8 @@ class KeyValueStore:
         """Return the history of a ref, or of all refs, newest first."""
 
         def histories(view: RootView) -> list[Move]:
-            entries = view.entries() if name is None else {name: view.entry(name)}
-            return newest_first(view.histories(entries, limit).values())[:limit]
+            entries = view.refs.entries() if name is None else {name: view.refs.entry(name)}
+            return newest_first(view.refs.histories(entries, limit).values())[:limit]
 
         return self._from_one_root(histories)
 
@@ -208,13 +206,13 @@ class KeyValueStore:
             return object_key(name) in stored and view.holds(name)
 
         check_conditions(
-            batch, token=view.fence, ref=lambda name: view.entry(name).hash, holds=holds
+            batch, token=view.refs.fence, ref=lambda name: view.refs.entry(name).hash, holds=holds
         )
         new = {name: data for name, data in objects.items() if not holds(name)}
         check_quota(view.root.stored_bytes, sum(map(len, new.values())), self._limit_bytes)
         builder = RootBuilder(view, self._parts)
         builder.add({name: len(data) for name, data in new.items()})
-        builder.apply(batch)
+        builder.refs.apply(batch)
         values = {object_key(name): data for name, data in objects.items()}
         values = {key: data for key, data in values.items() if stored.get(key) != data}
         if builder.is_empty:
