@@ -10,9 +10,10 @@ from otolith.codecs import Codecs
 from otolith.stores import CachedStore, MemoryStore, SqliteStore
 from tests.reference.repo_contract import CoreContract, RepoContract
 from tests.servers import postgres
+from tests.servers.bucket import BucketServer, bucket_server
 from tests.servers.redis import fresh, redis_url
 
-__all__ = ["redis_url"]  # a fixture
+__all__ = ["bucket_server", "redis_url"]  # fixtures
 
 
 class TestCore(CoreContract):
@@ -104,3 +105,21 @@ class TestRedis(RepoContract):
     def reopen(self, repo, folder):
         repo.close()
         return otolith.open(repo.store.url)
+
+
+# -------------------- buckets
+
+
+class TestBucket(RepoContract):
+    server: BucketServer
+
+    @pytest.fixture(autouse=True)
+    def _server(self, request):
+        self.server = request.getfixturevalue("bucket_server")
+
+    def make(self, folder):
+        return otolith.open(self.server.url(prefix=f"repo{folder}"))
+
+    def reopen(self, repo, folder):
+        repo.close()
+        return self.make(folder)

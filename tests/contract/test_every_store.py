@@ -23,11 +23,13 @@ from otolith.stores import (
     RetryingStore,
     SqliteStore,
 )
+from otolith.stores.bucket import BucketStore, packs, upkeep, writer
 from otolith.testing import Fault, FaultyStore, StoreContract
 from tests.servers import postgres
+from tests.servers.bucket import BucketServer, bucket_server
 from tests.servers.redis import fresh, redis_url, shown_class
 
-__all__ = ["redis_url"]  # a fixture
+__all__ = ["bucket_server", "redis_url"]  # fixtures
 
 
 class TestMemory(StoreContract):
@@ -247,6 +249,36 @@ class TestRedisWithPartsOfBatches(TestRedis):
 
 
 # ---------------------------------------------------------------- all of them
+
+
+# -------------------- buckets
+
+
+class TestBucket(StoreContract):
+    server: BucketServer
+
+    @pytest.fixture(autouse=True)
+    def _server(self, request):
+        self.server = request.getfixturevalue("bucket_server")
+
+    def make(self, folder):
+        return BucketStore(self.server.url())
+
+    def reopen(self, store, folder):
+        url = store.url
+        store.close()
+        return BucketStore(url, create=False)
+
+
+class TestBucketWithLittleInItsRoot(TestBucket):
+    """Every batch is packed, and packs are merged all the time."""
+
+    @pytest.fixture(autouse=True)
+    def _no_room(self, monkeypatch):
+        monkeypatch.setattr(writer, "INLINE_BYTES", 0)
+        monkeypatch.setattr(upkeep, "RECENT_BYTES", 200)
+        monkeypatch.setattr(packs, "FRAME_BYTES", 64)
+        monkeypatch.setattr(packs, "LARGE_BYTES", 500)
 
 
 def test_no_store_escapes_the_table():

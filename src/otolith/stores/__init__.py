@@ -49,11 +49,13 @@ from otolith.stores.url import Cache, Disk, as_store, open_store
 from otolith.stores.url import InMemory as Memory  # otolith.memory has another Memory
 
 if TYPE_CHECKING:
+    from otolith.stores.bucket import BucketStore
     from otolith.stores.etcd import EtcdStore
     from otolith.stores.postgres import PostgresStore
     from otolith.stores.redis import FailoverWarning, RedisCache, RedisStore
 
 _ON_SERVERS = {
+    "BucketStore": "bucket",
     "EtcdStore": "etcd",
     "FailoverWarning": "redis",
     "PostgresStore": "postgres",
@@ -67,6 +69,7 @@ __getattr__ = door(__name__, _ON_SERVERS)
 __all__ = [
     "TIME_LIMIT",
     "Batch",
+    "BucketStore",
     "Cache",
     "CachedStore",
     "Capabilities",
