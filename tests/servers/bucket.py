@@ -113,7 +113,8 @@ class BucketProxy:
     None passes a request, a number is the status of the answer instead, "lose" passes it on and
     ends the connection instead of the reply, "stall" waits until the rule changes.
     `levels` counts requests that began when no other was under way: what is sent in parallel is one
-    level. `delay_seconds` is how long each request takes on its way.
+    level. `delay_seconds` is how long each request takes on its way; `dropped_headers` (in lower
+    case) do not reach the server.
     """
 
     def __init__(self, port: int) -> None:
@@ -124,6 +125,7 @@ class BucketProxy:
         self.sent_bytes = 0
         self.received_bytes = 0
         self.delay_seconds = 0.0
+        self.dropped_headers: set[str] = set()
         self._under_way = 0
         self._lock = threading.Lock()
         proxy = self
@@ -164,7 +166,7 @@ class BucketProxy:
         headers = {
             name: value
             for name, value in request.headers.items()
-            if name.lower() not in {"connection", "content-length"}
+            if name.lower() not in {"connection", "content-length", *self.dropped_headers}
         }
         try:
             connection.request(request.method, request.path, request.body, headers)

@@ -9,9 +9,9 @@ are not part of a URL. `timeout` (seconds, 10 if not given) bounds how long a ca
 repeated; one request that makes progress may take three times as long.
 
 Rules
-1. All calls are repeated by obstore with back-off and jitter, also conditional puts. So a refusal
-   may be that of the second try of a put that has landed: only success is certain. The root has
-   stamps to tell.
+1. Calls are repeated by obstore with back-off and jitter, except for conditional puts: the second
+   try of one that has landed would be refused. Without a reply its outcome is not known, and the
+   caller finds out (`RootRegister.swap`).
 2. Texts of obstore are cut to their first line and lose all secrets. Its exceptions are never
    chained, since they show requests in full.
 3. The threads of obstore do not survive a fork, and a call would wait for ever: it is refused.
@@ -136,10 +136,12 @@ class BucketClient:
         self._pool = ThreadPoolExecutor(_CALLS_AT_ONCE, thread_name_prefix="otolith-bucket")
         prefix = unquote(parts.path).strip("/")
         config = {names[name]: value for name, value in options.items()}
-        self._store = self._calling(lambda: self._connect(prefix, config, timeout))
+        self.timeout_seconds = timeout.total_seconds()
+        self._store = self._calling(lambda: self._connect(prefix, config, timeout, retries=10))
+        self._swapper = self._calling(lambda: self._connect(prefix, config, timeout, retries=0))
 
     def _connect(
-        self, prefix: str, config: dict[str, str], timeout: timedelta
+        self, prefix: str, config: dict[str, str], timeout: timedelta, *, retries: int
     ) -> S3Store | GCSStore | AzureStore:
         kinds: dict[str, type[Any]] = {"s3": S3Store, "gs": GCSStore, "az": AzureStore}
         client: dict[str, Any] = {"connect_timeout": timeout, "timeout": 3 * timeout}
@@ -151,7 +153,7 @@ class BucketClient:
             prefix=prefix or None,
             client_options=client,
             retry_config={
-                "max_retries": 10,
+                "max_retries": retries,
                 "retry_timeout": timeout,
                 "backoff": {
                     "init_backoff": timedelta(milliseconds=50),
@@ -239,7 +241,8 @@ class BucketClient:
     def swap(self, key: str, old: Version | None, new: bytes) -> Version | None:
         """Put a value if the key is as it was (None: is absent); return its new version, or None.
 
-        None may also be the answer to a repeated put that has landed.
+        Raises:
+            Unavailable: there was no answer. The put may have landed.
         """
         mode: Any = "create"
         if old is not None:
@@ -247,7 +250,9 @@ class BucketClient:
 
         def call() -> Version | None:
             try:
-                return _version(obstore.put(self._store, key, new, mode=mode, use_multipart=False))
+                return _version(
+                    obstore.put(self._swapper, key, new, mode=mode, use_multipart=False)
+                )
             except (AlreadyExistsError, PreconditionError):
                 return None
             except FileNotFoundError as error:
@@ -329,6 +334,8 @@ class BucketClient:
 
     def _translated(self, error: Exception) -> Error:
         text = self._shown(error)
+        if _NO_BUCKET.search(str(error)):
+            return self._no_bucket()
         if isinstance(error, PermissionDeniedError | UnauthenticatedError):
             return Denied(f"{self.name}: {text}", hint="check the credentials and their rights")
         if _NO_CREDENTIALS.search(text):
@@ -356,9 +363,12 @@ class BucketClient:
     def _check_bucket(self, error: FileNotFoundError) -> None:
         """Raise StoreNotFound if what is absent is the whole bucket."""
         if _NO_BUCKET.search(str(error)):
-            raise StoreNotFound(
-                f"{self.name}: there is no such bucket", hint="make it, or check its name"
-            ) from None
+            raise self._no_bucket() from None
+
+    def _no_bucket(self) -> StoreNotFound:
+        return StoreNotFound(
+            f"{self.name}: there is no such bucket", hint="make it, or check its name"
+        )
 
 
 def _unconditional(name: str, why: str) -> Unsupported:

@@ -14,9 +14,9 @@ Rules
    are moved into a pack and into pages (`upkeep.py`). So a small commit is one request.
 3. Names of packs and parts are random, and never used again: what was replaced can be removed at
    once. A reader that misses it starts again from the new root.
-4. `stamps` are random bytes of this root and of those before it. A writer whose put got no reply,
-   or that of a retry, finds its stamp in the current root if the put has landed. `number` counts
-   roots: if so many followed that the stamp may be gone again, the outcome is not known.
+4. `stamps` are random bytes of this root and of those before it. A writer whose put got no reply
+   finds its stamp in the current root if the put has landed. `number` counts roots: if so many
+   followed that the stamp may be gone again, the outcome is not known.
 5. `collections` counts garbage collections. What was uploaded under another count is uploaded
    again: a collection may have taken it for garbage.
 """
@@ -24,9 +24,11 @@ Rules
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from random import random
 from threading import Lock
+from time import monotonic, sleep
 from typing import NamedTuple, TypeVar
 
 import msgspec
@@ -57,6 +59,8 @@ _HEAD = len(_MAGIC) + 1
 _BODY = _HEAD + HASH_BYTES
 _BODY_LIMIT_BYTES = 1 << 30
 _TRIES = 100
+_FIRST_PAUSE_SECONDS = 0.05
+_LAST_PAUSE_SECONDS = 2.0
 _T = TypeVar("_T")
 
 
@@ -207,17 +211,19 @@ class RootRegister:
         """Return the current root; its bytes are sent only if it has changed.
 
         Raises:
-            StoreNotFound: there is no root.
+            StoreNotFound: there is none any more.
         """
+        found = self.find()
+        if found is None:
+            raise StoreNotFound(f"{self.client.name}: the store is gone", hint="restore its root")
+        return found
+
+    def find(self) -> Snapshot | None:
+        """Return the current root, or None if there is none."""
         seen = self._newest
         found = self.client.get(ROOT, seen.version if seen is not None else None)
-        if found is None:
-            raise StoreNotFound(
-                f"{self.client.name}: there is no store", hint="open it with create=True"
-            )
-        if isinstance(found, Version):
-            assert seen is not None
-            return seen
+        if found is None or isinstance(found, Version):
+            return seen if found is not None else None
         value, version = found
         return self._remember(decode_root(value, self.client.name), version)
 
@@ -234,39 +240,62 @@ class RootRegister:
                 f"{self.client.name} has the packs of a store, but not its root",
                 hint="restore the key 'root', or use another prefix",
             )
-        self.client.check_conditional(PROBE + os.urandom(_STAMP_BYTES).hex())
-        self.client.swap(ROOT, None, encode_root(Root().stamped()))
+        for pause in self._pauses():
+            try:
+                self.client.check_conditional(PROBE + os.urandom(_STAMP_BYTES).hex())
+                self.client.swap(ROOT, None, encode_root(Root().stamped()))
+                break
+            except Unavailable:
+                if pause is None:
+                    raise
+                sleep(pause)
         return self.refresh()
 
     def swap(self, old: Snapshot, new: Root) -> Snapshot | None:
         """Replace a root by one made from it; return the new snapshot, or None if it is stale.
 
-        A reply may be lost, or be that of a repeated put whose first try has landed. By now others
-        may have built on that root; theirs has its stamp.
+        A put without a reply may have landed, and by now others may have built on that root: then
+        theirs has its stamp. If the root is still the old one, the same put is made again: at most
+        one of them can land, since the root is another one then.
 
         Raises:
             Unavailable: it is not known whether it was replaced.
         """
         root = new.stamped()
-        try:
-            version = self.client.swap(ROOT, old.version, encode_root(root))
-        except Unavailable:
-            with suppress(Unavailable):
+        value, stamp = encode_root(root), root.stamps[0]
+        uncertain = False
+        for pause in self._pauses():
+            try:
+                version = self.client.swap(ROOT, old.version, value)
+            except Unavailable:
+                if pause is None:
+                    raise
+                uncertain = True
+                sleep(pause)
                 current = self.refresh()
-                if root.stamps[0] in current.root.stamps:
-                    return current
-            raise
-        if version is not None:
-            return self._remember(root, version)
-        current = self.refresh()
-        if root.stamps[0] in current.root.stamps:
-            return current
-        if current.root.number - root.number >= STAMPS:
-            raise Unavailable(
-                f"{self.client.name}: others wrote so much meanwhile that a lost reply is possible",
-                hint="it may have landed: read again before writing again",
-            )
-        return None
+                if current.version == old.version:
+                    continue
+            else:
+                if version is not None:
+                    return self._remember(root, version)
+                current = self.refresh()
+            if stamp in current.root.stamps:
+                return current
+            if uncertain and current.root.number - root.number >= STAMPS:
+                break
+            return None
+        raise Unavailable(
+            f"{self.client.name}: a reply was lost, and others have written much since then",
+            hint="it may have landed: read again before writing again",
+        )
+
+    def _pauses(self) -> Iterator[float | None]:
+        """Yield how long to wait before the next try; None is the last one."""
+        end, pause = monotonic() + self.client.timeout_seconds, _FIRST_PAUSE_SECONDS
+        while monotonic() + pause < end:
+            yield pause * (0.5 + random() / 2)
+            pause = min(2 * pause, _LAST_PAUSE_SECONDS)
+        yield None
 
     def from_one_root(self, answer: Callable[[Snapshot], _T]) -> _T:
         """Compute an answer from the current root; from a newer one, if what it names is gone."""

@@ -9,7 +9,6 @@ asks for the current one only if the object is not there: objects never change.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from typing import Literal
@@ -82,11 +81,11 @@ class BucketStore:
             raise
 
     def _open(self, *, create: bool) -> None:
-        try:
-            self._register.refresh()
-        except StoreNotFound:
+        if self._register.find() is None:
             if not create:
-                raise
+                raise StoreNotFound(
+                    f"{self._client.name}: there is no store", hint="open it with create=True"
+                )
             self._register.create()
 
     def __repr__(self) -> str:
@@ -102,9 +101,10 @@ class BucketStore:
         """Return the objects that are there; absent ones are left out."""
         self._check_open()
         seen = self._register.newest()
-        found: dict[Hash, bytes] = {}
-        with suppress(StaleRoot):
+        try:
             found = seen.read(hashes)
+        except StaleRoot:
+            return self._register.from_one_root(lambda snapshot: snapshot.read(hashes))
         missing = [name for name in hashes if name not in found]
         if missing and self._register.refresh() is not seen:
             found |= self._register.from_one_root(lambda snapshot: snapshot.read(missing))

@@ -1,0 +1,356 @@
+"""A bucket that fails, stalls and loses replies, and writers that are killed: nothing is lost."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from time import monotonic
+
+import pytest
+
+import otolith
+from otolith.errors import Denied, Error, Unavailable
+from otolith.stores import Batch, BucketStore, Swap
+from otolith.testing.store_contract import blob, links, node, put
+from tests.patience import HANG_SECONDS, seconds
+from tests.servers.bucket import (  # noqa: F401 - a fixture
+    SECRET_KEY,
+    BucketProxy,
+    bucket_server,
+    running_server,
+)
+from tests.servers.process import wait_until
+
+WRITER = Path(__file__).parent / "writer.py"
+
+
+@pytest.fixture
+def server(request):
+    return request.getfixturevalue("bucket_server")
+
+
+@pytest.fixture
+def proxy(server):
+    with BucketProxy(server.port) as found:
+        yield found
+
+
+@pytest.fixture
+def url(server, proxy):
+    """A store behind the proxy, which exists already."""
+    prefix = server.url().partition("?")[0].rpartition("/")[2]
+    BucketStore(server.url(prefix)).close()
+    return server.url(prefix, port=proxy.port, timeout=1)
+
+
+def direct(server, url):
+    """Return the URL of the same store without the proxy."""
+    return server.url(url.partition("?")[0].rpartition("/")[2])
+
+
+def once(fate, applies):
+    """Return a rule for the first request that a test applies to."""
+    left = [fate]
+    return lambda request: left.pop() if left and applies(request) else None
+
+
+def count_to(store, number, start=0):
+    """Count in steps of one, each step a write of its own."""
+    for step in range(start, number):
+        put(store, "main", blob(str(step)), time=step)
+
+
+def chain(store):
+    """Return the steps that the history of `main` tells, oldest first."""
+    moves = store.moves("main")[::-1]
+    found = store.read([move.new for move in moves])
+    assert [move.old for move in moves[1:]] == [move.new for move in moves[:-1]]
+    return [int(found[move.new]) for move in moves]
+
+
+def test_answers_of_503_now_and_then_lose_and_double_nothing(proxy, url, rounds):
+    chance = random.Random(1)
+    proxy.rule = lambda _: 503 if chance.random() < 0.3 else None
+    store = BucketStore(url)
+
+    count_to(store, rounds(20, 200))
+
+    assert chain(store) == list(range(rounds(20, 200)))
+    store.close()
+
+
+def test_a_bucket_that_only_answers_503_is_unavailable_and_recovers(proxy, url):
+    store = BucketStore(url)
+    count_to(store, 3)
+    proxy.rule = lambda _: 503
+    began = monotonic()
+
+    with pytest.raises(Unavailable):
+        count_to(store, 4, start=3)
+
+    assert monotonic() - began < seconds(20)
+    proxy.rule = lambda _: None
+    assert chain(store) == [0, 1, 2]
+    count_to(store, 4, start=3)
+    assert chain(store) == [0, 1, 2, 3]
+    store.close()
+
+
+def test_a_bucket_that_stalls_is_unavailable_within_the_time_out(proxy, url):
+    store = BucketStore(url)
+    proxy.rule = lambda _: "stall"
+    began = monotonic()
+
+    with pytest.raises(Unavailable):
+        store.ref("main")
+
+    assert monotonic() - began < seconds(20)
+    proxy.rule = lambda _: None
+    assert store.ref("main") is None
+    store.close()
+
+
+def test_a_slow_bucket_only_takes_longer(proxy, url):
+    proxy.delay_seconds = 0.2
+    store = BucketStore(url)
+
+    count_to(store, 3)
+
+    assert chain(store) == [0, 1, 2]
+    store.close()
+
+
+def test_a_write_whose_reply_was_lost_has_landed_once(proxy, url):
+    store = BucketStore(url)
+    count_to(store, 2)
+    proxy.rule = lambda request: "lose" if request.is_swap else None
+
+    count_to(store, 4, start=2)
+
+    assert chain(store) == [0, 1, 2, 3]
+    store.close()
+
+
+class LostReply:
+    """A rule: one reply is lost, and a rival writes before the writer looks."""
+
+    def __init__(self, rival, writes):
+        self.rival = rival
+        self.writes = writes
+        self.lost = False
+
+    def __call__(self, request):
+        if request.is_swap and not self.lost:
+            self.lost = True
+            return "lose"
+        if self.lost and request.method == "GET" and self.rival.ref("other") is None:
+            for number in range(self.writes):
+                put(self.rival, "other", blob(f"rival {number}"))
+        return None
+
+
+def test_a_lost_reply_is_told_from_a_conflict_also_when_others_built_on_it(server, proxy, url):
+    store, rival = BucketStore(url), BucketStore(direct(server, url))
+    count_to(store, 2)
+    proxy.rule = LostReply(rival, writes=5)
+
+    count_to(store, 3, start=2)
+
+    assert chain(store) == [0, 1, 2]
+    assert store.ref("other") == blob("rival 4").hash
+    store.close()
+    rival.close()
+
+
+def test_a_lost_reply_behind_many_writes_of_others_is_not_guessed(server, proxy, url):
+    store, rival = BucketStore(url), BucketStore(direct(server, url))
+    count_to(store, 2)
+    proxy.rule = LostReply(rival, writes=40)
+
+    with pytest.raises(Unavailable):
+        count_to(store, 3, start=2)
+
+    assert chain(store) == [0, 1, 2]
+    store.close()
+    rival.close()
+
+
+def test_a_writer_that_was_idle_while_others_wrote_much_just_writes(server):
+    url = server.url()
+    store, rival = BucketStore(url), BucketStore(url)
+    count_to(rival, 40)
+
+    store.write(Batch([blob("a")], [Swap("other", None, blob("a").hash)]))
+
+    assert rival.ref("other") == blob("a").hash
+    store.close()
+    rival.close()
+
+
+def test_a_request_that_never_arrived_is_written_by_the_next_try(proxy, url):
+    store = BucketStore(url)
+    count_to(store, 2)
+    proxy.rule = once(500, lambda request: request.is_swap)
+
+    count_to(store, 3, start=2)
+
+    assert chain(store) == [0, 1, 2]
+    store.close()
+
+
+def test_a_writer_killed_between_its_pack_and_the_root_leaves_only_garbage(server, proxy, url):
+    program = (
+        "import sys; from otolith.stores import *; from otolith.testing.store_contract import *\n"
+        "put(BucketStore(sys.argv[1]), 'main', blob(b'x' * 100_000))"
+    )
+    proxy.rule = lambda request: "stall" if request.is_swap else None
+    with subprocess.Popen([sys.executable, "-c", program, url]) as process:
+        wait_until(lambda: any(each.is_swap for each in proxy.requests), "the writer")
+        process.send_signal(signal.SIGKILL)
+    proxy.rule = lambda _: 503
+    plain = direct(server, url)
+
+    careful, prompt = BucketStore(plain), BucketStore(plain, grace_seconds=0)
+
+    assert (careful.refs(), careful.usage().objects) == ({}, 0)
+    careful.collect(links)
+    assert _packs(careful) == 1  # it may belong to a writer that is still at work
+    prompt.collect(links)
+    assert _packs(prompt) == 0
+    put(careful, "main", blob(b"x" * 100_000))
+    assert careful.read([blob(b"x" * 100_000).hash])
+    careful.close()
+    prompt.close()
+
+
+def _packs(store):
+    return sum(each.key.startswith("pack-") for each in store._client.list_keys())
+
+
+@pytest.mark.parametrize("writers", [2, 4])
+def test_every_commit_of_several_processes_is_in_the_chain_once(server, writers, rounds):
+    url, each = server.url(), rounds(8, 100)
+    otolith.open(url).close()
+    crowd = [_writer(url, f"w{number}", each) for number in range(writers)]
+
+    said = [process.communicate(timeout=HANG_SECONDS)[0] for process in crowd]
+
+    assert [process.returncode for process in crowd] == [0] * writers
+    assert all(text.split() == [str(step + 1) for step in range(each)] for text in said)
+    with otolith.open(url) as repo:
+        state = repo.session("job")
+        assert state["total"] == writers * each
+        _check_events(state, {f"w{number}": each for number in range(writers)})
+
+
+def test_writers_killed_anywhere_lose_and_double_nothing(server, rounds):
+    url = server.url()
+    otolith.open(url).close()
+    chance = random.Random(2)
+    acknowledged = 0
+    for _ in range(rounds(4, 40)):
+        with _writer(url, "w", 1000) as process:
+            assert process.stdout is not None
+            lines = [process.stdout.readline() for _ in range(chance.randint(1, 6))]
+            process.kill()
+            lines += process.stdout.readlines()
+        acknowledged = max([acknowledged, *(int(line) for line in lines if line.endswith("\n"))])
+
+    with otolith.open(url) as repo:
+        state = repo.session("job")
+        done = state["done/w"]
+        assert acknowledged <= done <= acknowledged + 1
+        assert state["total"] == done
+        _check_events(state, {"w": done})
+
+
+def _writer(url, name, limit):
+    command = [sys.executable, str(WRITER), url, name, "full", str(limit)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+def _check_events(state, counts):
+    events = [(event["who"], event["number"]) for event in state.list("events")]
+    wanted = [(who, number + 1) for who, count in counts.items() for number in range(count)]
+    assert sorted(events) == sorted(wanted)
+
+
+def test_a_collection_beside_writers_of_another_process_drops_nothing_they_use(server, rounds):
+    url = server.url()
+    program = (
+        "import sys; from otolith.stores import *; from otolith.testing.store_contract import *\n"
+        "store = BucketStore(sys.argv[1])\n"
+        "for number in range(int(sys.argv[2])):\n"
+        "    leaf = blob(f'leaf {number % 7}' * 20)\n"
+        "    put(store, f'ref {number}', node(leaf, label=str(number)), leaf, blob(f'{number}'))\n"
+        "    if number % 5 == 4:\n"
+        "        for old in range(number - 4, number):\n"
+        "            name = f'ref {old}'\n"
+        "            store.write(Batch(swaps=[Swap(name, store.ref(name), None)]))\n"
+    )
+    store, count = BucketStore(url), rounds(30, 500)
+    with subprocess.Popen([sys.executable, "-c", program, url, str(count)]) as process:
+        while process.poll() is None:
+            store.collect(links, forget_moves_before=1)
+
+    assert process.returncode == 0
+    tops = store.refs()
+    assert len(tops) == count // 5
+    for name in tops:
+        number = int(name.split()[1])
+        leaf = blob(f"leaf {number % 7}" * 20)
+        top = node(leaf, label=str(number))
+        assert store.read([top.hash, leaf.hash]).keys() == {top.hash, leaf.hash}
+    store.close()
+
+
+def test_a_reader_with_an_old_root_starts_again_from_the_new_one(server):
+    url = server.url()
+    store, reader = BucketStore(url), BucketStore(url)
+    objects = [blob(random.Random(number).randbytes(40_000)) for number in range(9)]
+    put(store, "main", node(*objects), *objects[:1])
+    reader.ref("main")
+    for number in range(1, 9):  # eight packs are merged, and the old ones are removed
+        store.write(Batch([objects[number]]))
+
+    assert reader.read([objects[0].hash]) == {objects[0].hash: objects[0].data}
+    store.close()
+    reader.close()
+
+
+def test_wrong_credentials_are_denied_and_not_shown(tmp_path, server):
+    with (
+        running_server(tmp_path, INITIAL_NO_AUTH_ACTION_COUNT="1") as strict,
+        pytest.raises(Denied) as caught,
+    ):
+        BucketStore(strict.url())
+
+    assert not _shows(caught.value, SECRET_KEY)
+
+
+def test_no_error_of_a_failing_bucket_shows_a_secret(proxy, url):
+    store = BucketStore(url)
+    shown = []
+    for fate in (403, 404, 500, 507):
+        proxy.rule = lambda _, fate=fate: fate
+        for call in (
+            lambda: store.ref("main"),
+            lambda: store.write(Batch(swaps=[Swap("main", None, blob("a").hash)])),
+        ):
+            with pytest.raises(Error) as caught:
+                call()
+            shown.append(caught.value)
+
+    assert not any(_shows(error, SECRET_KEY) for error in shown)
+    store.close()
+
+
+def _shows(error, secret):
+    seen = []
+    while error is not None:
+        seen.append(f"{error} {error!r} {vars(error)}")
+        error = error.__cause__ or error.__context__
+    return secret in " ".join(seen)
