@@ -26,10 +26,10 @@ from otolith.stores import (
 from otolith.stores.bucket import BucketStore, packs, upkeep, writer
 from otolith.testing import Fault, FaultyStore, StoreContract
 from tests.servers import postgres
-from tests.servers.bucket import BucketServer, bucket_server
+from tests.servers.bucket import BucketServer, azure_server, bucket_server
 from tests.servers.redis import fresh, redis_url, shown_class
 
-__all__ = ["bucket_server", "redis_url"]  # fixtures
+__all__ = ["azure_server", "bucket_server", "redis_url"]  # fixtures
 
 
 class TestMemory(StoreContract):
@@ -279,6 +279,12 @@ class TestBucketWithLittleInItsRoot(TestBucket):
         monkeypatch.setattr(upkeep, "RECENT_BYTES", 200)
         monkeypatch.setattr(packs, "FRAME_BYTES", 64)
         monkeypatch.setattr(packs, "LARGE_BYTES", 500)
+
+
+class TestBucketInAzure(TestBucket):
+    @pytest.fixture(autouse=True)
+    def _server(self, request):
+        self.server = request.getfixturevalue("azure_server")
 
 
 def test_no_store_escapes_the_table():

@@ -8,13 +8,17 @@ server: `python -m tests.servers.bucket PORT`.
 
 from __future__ import annotations
 
+import hmac
 import http.client
+import shutil
 import sys
 import threading
 import urllib.request
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
 from pathlib import Path
@@ -34,6 +38,7 @@ ENVIRONMENT = {
     "AWS_REGION": "us-east-1",
     "AWS_METADATA_ENDPOINT": "http://127.0.0.1:1",  # nothing outside of this machine is asked
 }
+_AZURE_KEY = b64encode(SECRET_KEY.encode() * 2).decode()
 _numbers = count()
 _ROOT = str(Path(__file__).parents[2])
 
@@ -85,6 +90,63 @@ def bucket_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BucketSe
             patch.setenv(name, value)
         with running_server(tmp_path_factory.mktemp("bucket")) as found:
             yield found
+
+
+@pytest.fixture(scope="session")
+def azure_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AzureServer]:
+    """Azurite, Microsoft's emulator, if `npm install -g azurite` has been run here."""
+    program = shutil.which("azurite-blob")
+    if program is None:
+        pytest.skip("azurite-blob is not here: npm install -g azurite brings it")
+    folder, port = tmp_path_factory.mktemp("azurite"), free_port()
+    command: list[str | Path] = [
+        program,
+        "--blobHost",
+        "127.0.0.1",
+        "--blobPort",
+        str(port),
+        "--location",
+        folder,
+    ]
+    options = ["--silent", "--skipApiVersionCheck", "--disableTelemetry"]
+    accounts = {"AZURITE_ACCOUNTS": f"{ACCESS_KEY}:{_AZURE_KEY}"}
+    server = Server([*command, *options], folder, port=port, environment=accounts)
+    server.start()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AZURE_STORAGE_ACCOUNT_NAME", ACCESS_KEY)
+        patch.setenv("AZURE_STORAGE_ACCOUNT_KEY", _AZURE_KEY)
+        found = AzureServer(f"http://127.0.0.1:{port}/{ACCESS_KEY}")
+        found.make_container(BUCKET)
+        yield found
+    server.kill()
+
+
+class AzureServer:
+    """A server that speaks Azure, with one container."""
+
+    def __init__(self, endpoint: str) -> None:
+        self.endpoint = endpoint
+
+    def url(self) -> str:
+        """Return the URL of a store that does not exist yet."""
+        return f"az://{BUCKET}/store-{next(_numbers)}?endpoint={self.endpoint}"
+
+    def make_container(self, name: str) -> None:
+        """Make a container, which obstore cannot."""
+        date, version = formatdate(usegmt=True), "2021-08-06"
+        about = f"x-ms-date:{date}\nx-ms-version:{version}"
+        place = f"/{ACCESS_KEY}/{ACCESS_KEY}/{name}\nrestype:container"
+        signed = "PUT" + "\n" * 12 + about + "\n" + place
+        mac = hmac.digest(b64decode(_AZURE_KEY), signed.encode(), "sha256")
+        headers = {
+            "x-ms-date": date,
+            "x-ms-version": version,
+            "Authorization": f"SharedKey {ACCESS_KEY}:{b64encode(mac).decode()}",
+            "Content-Length": "0",
+        }
+        address = f"{self.endpoint}/{name}?restype=container"
+        request = urllib.request.Request(address, method="PUT", headers=headers)
+        urllib.request.urlopen(request).close()
 
 
 @dataclass(frozen=True)
