@@ -346,7 +346,10 @@ class BucketClient:
         if isinstance(error, InvalidPathError) or "Could not parse path" in text:
             return Invalid(f"{self.name} has an invalid prefix: {text}", hint="use plain names")
         if "builder error" in text:
-            return Invalid(f"{self.name}: the endpoint is not a URL of https", hint="check it")
+            return Invalid(
+                f"{self.name}: the endpoint is not a URL of https",
+                hint="an endpoint of http must be in the URL: ?endpoint=http://…",
+            )
         if "ccount must be specified" in text:
             return Invalid(f"{self.name} does not name an account", hint="add ?account=NAME")
         if _FULL.search(text):
