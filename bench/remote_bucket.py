@@ -17,7 +17,7 @@ from pathlib import Path
 from time import perf_counter
 
 import otolith
-from bench.ground import tell
+from bench.ground import ROOT, tell
 from bench.table import Budget, Figure, Row, text
 from otolith.stores import BucketStore
 from tests.servers.bucket import ENVIRONMENT, BucketProxy, BucketServer, running_server
@@ -32,7 +32,7 @@ _RACE = """
 import sys, time
 from otolith.errors import StaleRef
 from otolith.stores import Batch, BucketStore, Swap
-from otolith.testing.store_contract import blob
+from tests.reference.objects import blob
 url, name, ref, seconds = sys.argv[1:]
 store, done = BucketStore(url), 0
 print("ready", flush=True)
@@ -141,6 +141,7 @@ def _writers(server: BucketServer, *, shared: bool) -> Iterator[Row]:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
+            cwd=ROOT,
         )
         for n in range(WRITERS)
     ]

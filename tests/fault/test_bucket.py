@@ -14,8 +14,8 @@ import pytest
 import otolith
 from otolith.errors import Denied, Error, Unavailable
 from otolith.stores import Batch, BucketStore, Swap
-from otolith.testing.store_contract import blob, links, node, put
 from tests.patience import HANG_SECONDS, seconds
+from tests.reference.objects import blob, links, node, put
 from tests.servers.bucket import (  # noqa: F401 - a fixture
     SECRET_KEY,
     BucketProxy,
@@ -25,6 +25,7 @@ from tests.servers.bucket import (  # noqa: F401 - a fixture
 from tests.servers.process import wait_until
 
 WRITER = Path(__file__).parent / "writer.py"
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -190,10 +191,11 @@ def test_a_writer_that_was_idle_while_others_wrote_much_just_writes(server):
     rival.close()
 
 
-def test_a_request_that_never_arrived_is_written_by_the_next_try(proxy, url):
+@pytest.mark.parametrize("status", [409, 429, 500, 503])
+def test_a_put_that_was_turned_away_is_made_again(proxy, url, status):
     store = BucketStore(url)
     count_to(store, 2)
-    proxy.rule = once(500, lambda request: request.is_swap)
+    proxy.rule = once(status, lambda request: request.is_swap)
 
     count_to(store, 3, start=2)
 
@@ -203,11 +205,11 @@ def test_a_request_that_never_arrived_is_written_by_the_next_try(proxy, url):
 
 def test_a_writer_killed_between_its_pack_and_the_root_leaves_only_garbage(server, proxy, url):
     program = (
-        "import sys; from otolith.stores import *; from otolith.testing.store_contract import *\n"
+        "import sys; from otolith.stores import *; from tests.reference.objects import *\n"
         "put(BucketStore(sys.argv[1]), 'main', blob(b'x' * 100_000))"
     )
     proxy.rule = lambda request: "stall" if request.is_swap else None
-    with subprocess.Popen([sys.executable, "-c", program, url]) as process:
+    with subprocess.Popen([sys.executable, "-c", program, url], cwd=ROOT) as process:
         wait_until(lambda: any(each.is_swap for each in proxy.requests), "the writer")
         process.send_signal(signal.SIGKILL)
     proxy.rule = lambda _: 503
@@ -281,7 +283,7 @@ def _check_events(state, counts):
 def test_a_collection_beside_writers_of_another_process_drops_nothing_they_use(server, rounds):
     url = server.url()
     program = (
-        "import sys; from otolith.stores import *; from otolith.testing.store_contract import *\n"
+        "import sys; from otolith.stores import *; from tests.reference.objects import *\n"
         "store = BucketStore(sys.argv[1])\n"
         "for number in range(int(sys.argv[2])):\n"
         "    leaf = blob(f'leaf {number % 7}' * 20)\n"
@@ -292,7 +294,7 @@ def test_a_collection_beside_writers_of_another_process_drops_nothing_they_use(s
         "            store.write(Batch(swaps=[Swap(name, store.ref(name), None)]))\n"
     )
     store, count = BucketStore(url), rounds(30, 500)
-    with subprocess.Popen([sys.executable, "-c", program, url, str(count)]) as process:
+    with subprocess.Popen([sys.executable, "-c", program, url, str(count)], cwd=ROOT) as process:
         while process.poll() is None:
             store.collect(links, forget_moves_before=1)
 

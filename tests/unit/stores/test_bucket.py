@@ -28,10 +28,10 @@ from otolith.stores import Batch, BucketStore, CollectionReport, Inventory, Swap
 from otolith.stores.bucket import packs, upkeep
 from otolith.stores.bucket.client import BucketClient
 from otolith.stores.bucket.packs import PackBuilder, PackReader, pack_key
-from otolith.stores.bucket.root import Root, encode_root
-from otolith.testing.store_contract import blob, links, node, put
+from otolith.stores.bucket.root import BucketRoot, encode_root
 from otolith.types import Hash
 from tests.patience import HANG_SECONDS
+from tests.reference.objects import blob, links, node, put
 from tests.servers.bucket import BUCKET, BucketProxy, bucket_server  # noqa: F401 - a fixture
 
 
@@ -422,7 +422,7 @@ def test_a_damaged_root_is_corrupt(server, behind):
 
 def test_a_root_of_a_newer_version_is_too_new(server, behind):
     url = server.url()
-    value = bytearray(encode_root(Root()))
+    value = bytearray(encode_root(BucketRoot()))
     value[len(b"otolith-bucket")] = 2
     behind(url).put_many({"root": bytes(value)})
 
@@ -554,7 +554,7 @@ def test_no_client_is_imported_before_its_url_is_opened():
 
 
 def test_the_root_reads_back_as_it_was_written():
-    root = msgspec.structs.replace(Root().stamped(), recent_objects={blob("a").hash: b"a"})
+    root = msgspec.structs.replace(BucketRoot().stamped(), recent_objects={blob("a").hash: b"a"})
     assert root.number == 1
     assert len(encode_root(root)) < 200
     assert packs.FRAME_BYTES < packs.LARGE_BYTES

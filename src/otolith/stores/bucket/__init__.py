@@ -1,4 +1,8 @@
-"""A store in a bucket: S3, Google Cloud Storage, Azure. Read `root.py` first, then `packs.py`."""
+"""A store in a bucket of S3, Google Cloud Storage or Azure, by conditional puts of one key.
+
+Read `root.py` first, then `packs.py`. `writer.py` commits, `upkeep.py` and `gc.py` tidy up beside
+it, `client.py` calls the bucket.
+"""
 
 from otolith.stores.bucket.store import BucketStore
 

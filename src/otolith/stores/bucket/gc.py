@@ -36,12 +36,12 @@ from otolith.stores.bucket.packs import (
     PACK,
     PACK_BYTES,
     Entry,
+    IndexRun,
     PackBuilder,
     PackName,
-    Run,
     pack_key,
 )
-from otolith.stores.bucket.root import PROBE, ROOT, Root, RootRegister, Snapshot
+from otolith.stores.bucket.root import PROBE, ROOT, BucketRoot, BucketSnapshot, RootRegister
 from otolith.stores.bucket.upkeep import flush, remove
 from otolith.stores.ref_pages import PART, RefBuilder, RefEntry, StaleRoot, part_key
 from otolith.types import Hash
@@ -87,7 +87,7 @@ class BucketCollector:
             hint="nothing was dropped; try again",
         )
 
-    def _collect(self, snapshot: Snapshot, *, dry_run: bool) -> CollectionReport | None:
+    def _collect(self, snapshot: BucketSnapshot, *, dry_run: bool) -> CollectionReport | None:
         """Collect as of one root; None if it has changed too much meanwhile."""
         if not dry_run and (snapshot.root.recent_objects or snapshot.root.recent_refs):
             flushed = flush(self._register, snapshot)
@@ -121,7 +121,7 @@ class BucketCollector:
         return CollectionReport(after.root.objects, len(sweep.dead), moves, freed, seconds)
 
     def _forget(
-        self, snapshot: Snapshot, *, with_recent: bool = False
+        self, snapshot: BucketSnapshot, *, with_recent: bool = False
     ) -> tuple[dict[str, int], set[Hash]]:
         """Return how many moves of each ref to forget, and the hashes from which to mark."""
         refs, recent = snapshot.all_refs(), snapshot.root.recent_refs
@@ -137,7 +137,9 @@ class BucketCollector:
             tips.update(side for side in sides if side is not None)
         return forgotten, tips
 
-    def _mark(self, snapshot: Snapshot, tips: Iterable[Hash], reached: set[Hash]) -> set[Hash]:
+    def _mark(
+        self, snapshot: BucketSnapshot, tips: Iterable[Hash], reached: set[Hash]
+    ) -> set[Hash]:
         """Add what is reached and there to `reached`; return what is new in it."""
         todo = [tip for tip in tips if tip not in reached]
         seen, new = set(todo), set[Hash]()
@@ -155,8 +157,8 @@ class BucketCollector:
         return new
 
     def _next_root(
-        self, current: Snapshot, sweep: _Sweep, tips: set[Hash], forgotten: dict[str, int]
-    ) -> Root | None:
+        self, current: BucketSnapshot, sweep: _Sweep, tips: set[Hash], forgotten: dict[str, int]
+    ) -> BucketRoot | None:
         """Return the current root without the garbage, but with what others use of it."""
         root = current.root
         if root.collections != sweep.collections or not sweep.old_runs <= set(root.runs):
@@ -177,7 +179,7 @@ class BucketCollector:
         )
 
     def _forget_moves(
-        self, current: Snapshot, sweep: _Sweep, forgotten: dict[str, int]
+        self, current: BucketSnapshot, sweep: _Sweep, forgotten: dict[str, int]
     ) -> dict[int, Hash]:
         """Return the pages of the current root with shorter histories."""
         builder = RefBuilder(current.refs)
@@ -189,7 +191,7 @@ class BucketCollector:
         sweep.upload({part_key(part): value for part, value in builder.parts.items()})
         return pages
 
-    def _named(self, snapshot: Snapshot) -> set[str]:
+    def _named(self, snapshot: BucketSnapshot) -> set[str]:
         """Return every key that a root names."""
         root = snapshot.root
         entries = snapshot.refs.entries()
@@ -198,7 +200,9 @@ class BucketCollector:
         packs.update(entry.pack for run in root.runs for entry in snapshot.packs.entries(run))
         return {*map(part_key, parts), *map(pack_key, packs)}
 
-    def _remove_garbage(self, before: set[str], after: Snapshot, listed: list[StoredKey]) -> None:
+    def _remove_garbage(
+        self, before: set[str], after: BucketSnapshot, listed: list[StoredKey]
+    ) -> None:
         """Remove keys that the new root does not name any more, and those that none ever did."""
         with suppress(Unavailable, StaleRoot):  # they only take space, the next run removes them
             named = self._named(after)
@@ -218,13 +222,13 @@ class BucketCollector:
 class _Sweep:
     """The runs with garbage of one root, and the runs that replace them."""
 
-    def __init__(self, client: BucketClient, snapshot: Snapshot, reached: set[Hash]) -> None:
+    def __init__(self, client: BucketClient, snapshot: BucketSnapshot, reached: set[Hash]) -> None:
         self._client = client
         self._packs = snapshot.packs
         self.collections = snapshot.root.collections
         self.reached = reached
-        self.old_runs: set[Run] = set()
-        self.new_runs: list[Run] = []
+        self.old_runs: set[IndexRun] = set()
+        self.new_runs: list[IndexRun] = []
         self.dead: set[Hash] = set()
         self.dead_bytes = 0
         self.uploaded: list[str] = []
@@ -251,7 +255,7 @@ class _Sweep:
             self._finish(builder)
             report("sweep", done, len(self.old_runs))
 
-    def rescue(self, current: Snapshot, names: set[Hash]) -> None:
+    def rescue(self, current: BucketSnapshot, names: set[Hash]) -> None:
         """Copy objects that were garbage, and that a new commit uses."""
         rescued = self.dead & names
         builder = PackBuilder()

@@ -75,7 +75,7 @@ class Entry(NamedTuple):
         return Range(pack_key(self.pack), start, start + self.frame_size)
 
 
-class Run(NamedTuple):
+class IndexRun(NamedTuple):
     """An index: the pack that it ends, how many entries it has, and the bytes of all its packs."""
 
     pack: PackName
@@ -157,14 +157,14 @@ class PackBuilder:
         self._entries += entries
         self.carried_bytes += stored_bytes
 
-    def finish(self) -> Run:
+    def finish(self) -> IndexRun:
         """Return the run; its packs are complete."""
         self._close_frame()
         index = _encode_index(sorted(self._entries))
         value = b"".join([*self._frames, index])
         self.packs[self.name] = value
         stored = len(value) + self.carried_bytes
-        return Run(self.name, len(self._entries), len(value), stored)
+        return IndexRun(self.name, len(self._entries), len(value), stored)
 
     def _close_frame(self) -> None:
         if not self._open:
@@ -190,7 +190,11 @@ class PackReader:
         self._frames = _ByteCache(_CACHE_BYTES // 2)  # decompressed
 
     def locate(
-        self, runs: Sequence[Run], hashes: Iterable[Hash], *, whole_bytes: int = WHOLE_INDEX_BYTES
+        self,
+        runs: Sequence[IndexRun],
+        hashes: Iterable[Hash],
+        *,
+        whole_bytes: int = WHOLE_INDEX_BYTES,
     ) -> dict[Hash, Entry]:
         """Return where objects are; absent ones are left out.
 
@@ -207,7 +211,7 @@ class PackReader:
             {run: self._blocks_for(run, wanted, whole_bytes) for run in runs}
         )
         found: dict[Hash, Entry] = {}
-        uneven: set[Run] = set()
+        uneven: set[IndexRun] = set()
         for run, blocks in loaded.items():
             for name in wanted:
                 entries = blocks.span(name, name)
@@ -216,24 +220,24 @@ class PackReader:
                 elif (entry := entries.first(name)) is not None and entry.hash == name:
                     found[name] = entry
         for run in uneven:  # some hashes are not where even spreading would have them
-            entries = _Sorted(self._whole_index(run))
+            entries = _EntryTable(self._whole_index(run))
             for name in wanted:
                 entry = entries.first(name)
                 if entry is not None and entry.hash == name:
                     found[name] = entry
         return found
 
-    def find(self, runs: Sequence[Run], prefix: bytes, limit: int) -> list[Hash]:
+    def find(self, runs: Sequence[IndexRun], prefix: bytes, limit: int) -> list[Hash]:
         """Return the first hashes in each of the runs that start with a prefix."""
         low, high = prefix.ljust(32, b"\0"), prefix.ljust(32, b"\xff")
         loaded = self._load_blocks({run: run.blocks_around(low, high) for run in runs})
         found: list[Hash] = []
         for run, blocks in loaded.items():
-            entries = blocks.span(low, high) or _Sorted(self._whole_index(run))
+            entries = blocks.span(low, high) or _EntryTable(self._whole_index(run))
             found += entries.starting_with(prefix, limit)
         return found
 
-    def entries(self, run: Run) -> Iterator[Entry]:
+    def entries(self, run: IndexRun) -> Iterator[Entry]:
         """Yield all entries of a run."""
         for fields in _ENTRY.iter_unpack(self._whole_index(run)):
             yield Entry._make(fields)
@@ -262,21 +266,21 @@ class PackReader:
         found = self._fetch(list(ranges.values()))
         return {name: found[ranges[name]] if size else b"" for name, size in packs.items()}
 
-    def _blocks_for(self, run: Run, wanted: Sequence[Hash], whole_bytes: int) -> Sequence[int]:
+    def _blocks_for(self, run: IndexRun, wanted: Sequence[Hash], whole_bytes: int) -> Sequence[int]:
         if run.blocks * _BLOCK_BYTES <= whole_bytes:
             return range(run.blocks)
         numbers = {number for name in wanted for number in run.blocks_around(name, name)}
         return sorted(numbers) if 2 * len(numbers) < run.blocks else range(run.blocks)
 
-    def _whole_index(self, run: Run) -> bytes:
+    def _whole_index(self, run: IndexRun) -> bytes:
         blocks = self._load_blocks({run: range(run.blocks)})[run].blocks
         return b"".join(blocks[number] for number in range(run.blocks))
 
-    def _load_blocks(self, numbers: Mapping[Run, Iterable[int]]) -> dict[Run, _Blocks]:
+    def _load_blocks(self, numbers: Mapping[IndexRun, Iterable[int]]) -> dict[IndexRun, _Blocks]:
         """Return blocks of indexes; those that are not cached are read at once."""
         loaded = {run: _Blocks(run, {}) for run in numbers}
-        missing: dict[Range, tuple[Run, int]] = {}
-        small: dict[Range, Run] = {}
+        missing: dict[Range, tuple[IndexRun, int]] = {}
+        small: dict[Range, IndexRun] = {}
         for run, some in numbers.items():
             for number in some:
                 where = run.block_range(number)
@@ -346,7 +350,7 @@ class PackReader:
         return found
 
 
-class _Sorted:
+class _EntryTable:
     """Entries as they are stored, sorted by hash."""
 
     def __init__(self, data: bytes) -> None:
@@ -380,16 +384,16 @@ class _Sorted:
 class _Blocks(NamedTuple):
     """Some blocks of one index."""
 
-    run: Run
+    run: IndexRun
     blocks: dict[int, bytes]
 
-    def span(self, low: bytes, high: bytes) -> _Sorted | None:
+    def span(self, low: bytes, high: bytes) -> _EntryTable | None:
         """Return the entries around some hashes; None if these blocks may not have them all."""
         numbers = self.run.blocks_around(low, high)
         data = b"".join(self.blocks[number] for number in numbers)
         before = numbers[0] > 0 and data[:32] > low
         after = numbers[-1] < self.run.blocks - 1 and data[-_ENTRY.size :][:32] < high
-        return None if before or after else _Sorted(data)
+        return None if before or after else _EntryTable(data)
 
 
 class _ByteCache:

@@ -2,8 +2,8 @@
 
 Layout, version 1
 
-    root            "otolith-bucket", a version byte, a hash of the rest, then a `Root` as msgpack
-                    in zstd
+    root            "otolith-bucket", a version byte, a hash of the rest, then a `BucketRoot` as
+                    msgpack in zstd
     pack-<name>     objects and their index, see `packs.py`
     part-<hash>     refs and their histories, see `ref_pages.py`
 
@@ -44,7 +44,7 @@ from otolith.errors import (
 )
 from otolith.stores.base import HASH_BYTES, Move, digest
 from otolith.stores.bucket.client import BucketClient, Version
-from otolith.stores.bucket.packs import PACK, WHOLE_INDEX_BYTES, Entry, PackReader, Run
+from otolith.stores.bucket.packs import PACK, WHOLE_INDEX_BYTES, Entry, IndexRun, PackReader
 from otolith.stores.ref_pages import PART, MoveRecord, PartCache, RefView, StaleRoot, decode, encode
 from otolith.types import Hash
 
@@ -71,7 +71,7 @@ class RecentRef(NamedTuple):
     moves: list[MoveRecord]
 
 
-class Root(msgspec.Struct, array_like=True, frozen=True):
+class BucketRoot(msgspec.Struct, array_like=True, frozen=True):
     """The value from which everything else is found."""
 
     number: int = 0
@@ -79,7 +79,7 @@ class Root(msgspec.Struct, array_like=True, frozen=True):
     collections: int = 0
     objects: int = 0
     pages: dict[int, Hash] = {}
-    runs: list[Run] = []
+    runs: list[IndexRun] = []
     recent_refs: dict[str, RecentRef] = {}
     recent_fences: dict[str, int] = {}
     recent_objects: dict[Hash, bytes] = {}
@@ -90,19 +90,19 @@ class Root(msgspec.Struct, array_like=True, frozen=True):
         packed = sum(run.stored_bytes for run in self.runs)
         return packed + sum(map(len, self.recent_objects.values()))
 
-    def stamped(self) -> Root:
+    def stamped(self) -> BucketRoot:
         """Return this root as the one that follows it: with a number and stamp of its own."""
         stamps = [os.urandom(_STAMP_BYTES), *self.stamps[: STAMPS - 1]]
         return msgspec.structs.replace(self, number=self.number + 1, stamps=stamps)
 
 
-def encode_root(root: Root) -> bytes:
+def encode_root(root: BucketRoot) -> bytes:
     """Return the value to store under the key of the root."""
     body = zstandard.ZstdCompressor().compress(encode(root))
     return _MAGIC + bytes([_VERSION]) + digest(body) + body
 
 
-def decode_root(value: bytes, where: str) -> Root:
+def decode_root(value: bytes, where: str) -> BucketRoot:
     """Return the root that a value holds.
 
     Raises:
@@ -124,13 +124,15 @@ def decode_root(value: bytes, where: str) -> Root:
         raise Corrupt(f"{where}: the value under {ROOT!r} is damaged: {error}") from None
     if size > _BODY_LIMIT_BYTES:
         raise Corrupt(f"{where}: the value under {ROOT!r} is too long")
-    return decode(raw, Root)
+    return decode(raw, BucketRoot)
 
 
-class Snapshot:
+class BucketSnapshot:
     """The whole store as of one root."""
 
-    def __init__(self, root: Root, version: Version, parts: PartCache, packs: PackReader) -> None:
+    def __init__(
+        self, root: BucketRoot, version: Version, parts: PartCache, packs: PackReader
+    ) -> None:
         self.root = root
         self.version = version
         self.refs = RefView(root.pages, parts)
@@ -200,14 +202,14 @@ class RootRegister:
         self.client = client
         self.parts = PartCache(client)
         self.packs = PackReader(client)
-        self._newest: Snapshot | None = None
+        self._newest: BucketSnapshot | None = None
         self._lock = Lock()
 
-    def newest(self) -> Snapshot:
+    def newest(self) -> BucketSnapshot:
         """Return the newest root seen, which may have been replaced since."""
         return self._newest or self.refresh()
 
-    def refresh(self) -> Snapshot:
+    def refresh(self) -> BucketSnapshot:
         """Return the current root; its bytes are sent only if it has changed.
 
         Raises:
@@ -218,7 +220,7 @@ class RootRegister:
             raise StoreNotFound(f"{self.client.name}: the store is gone", hint="restore its root")
         return found
 
-    def find(self) -> Snapshot | None:
+    def find(self) -> BucketSnapshot | None:
         """Return the current root, or None if there is none."""
         seen = self._newest
         found = self.client.get(ROOT, seen.version if seen is not None else None)
@@ -227,7 +229,7 @@ class RootRegister:
         value, version = found
         return self._remember(decode_root(value, self.client.name), version)
 
-    def create(self) -> Snapshot:
+    def create(self) -> BucketSnapshot:
         """Make an empty store, unless somebody else does at the same time.
 
         Raises:
@@ -243,7 +245,7 @@ class RootRegister:
         for pause in self._pauses():
             try:
                 self.client.check_conditional(PROBE + os.urandom(_STAMP_BYTES).hex())
-                self.client.swap(ROOT, None, encode_root(Root().stamped()))
+                self.client.swap(ROOT, None, encode_root(BucketRoot().stamped()))
                 break
             except Unavailable:
                 if pause is None:
@@ -251,7 +253,7 @@ class RootRegister:
                 sleep(pause)
         return self.refresh()
 
-    def swap(self, old: Snapshot, new: Root) -> Snapshot | None:
+    def swap(self, old: BucketSnapshot, new: BucketRoot) -> BucketSnapshot | None:
         """Replace a root by one made from it; return the new snapshot, or None if it is stale.
 
         A put without a reply may have landed, and by now others may have built on that root: then
@@ -297,7 +299,7 @@ class RootRegister:
             pause = min(2 * pause, _LAST_PAUSE_SECONDS)
         yield None
 
-    def from_one_root(self, answer: Callable[[Snapshot], _T]) -> _T:
+    def from_one_root(self, answer: Callable[[BucketSnapshot], _T]) -> _T:
         """Compute an answer from the current root; from a newer one, if what it names is gone."""
         seen = -1
         for _ in range(_TRIES):
@@ -312,7 +314,7 @@ class RootRegister:
                 return answer(snapshot)
         raise Busy(f"{self.client.name} changes faster than it can be read", hint="try again")
 
-    def change(self, make: Callable[[Snapshot], Root | None]) -> Snapshot | None:
+    def change(self, make: Callable[[BucketSnapshot], BucketRoot | None]) -> BucketSnapshot | None:
         """Replace the root by what a function makes of it, on the newest root that there is.
 
         Return None if the function does, since the root has changed too much.
@@ -331,9 +333,9 @@ class RootRegister:
             snapshot = self.refresh()
         raise Busy(f"{self.client.name}: other writers were faster", hint="try again")
 
-    def _remember(self, root: Root, version: Version) -> Snapshot:
+    def _remember(self, root: BucketRoot, version: Version) -> BucketSnapshot:
         """Return a snapshot, or the remembered one if that is newer."""
         with self._lock:
             if self._newest is None or self._newest.root.number < root.number:
-                self._newest = Snapshot(root, version, self.parts, self.packs)
+                self._newest = BucketSnapshot(root, version, self.parts, self.packs)
             return self._newest

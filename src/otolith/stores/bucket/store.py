@@ -29,7 +29,7 @@ from otolith.stores.base import (
 )
 from otolith.stores.bucket.client import BucketClient
 from otolith.stores.bucket.gc import BucketCollector
-from otolith.stores.bucket.root import RootRegister, Snapshot
+from otolith.stores.bucket.root import BucketSnapshot, RootRegister
 from otolith.stores.bucket.upkeep import is_due, keep_up
 from otolith.stores.bucket.writer import GroupWriter
 from otolith.stores.ref_pages import StaleRoot
@@ -114,7 +114,7 @@ class BucketStore:
         """Return those of the hashes whose objects are there."""
         self._check_open()
 
-        def held(snapshot: Snapshot) -> set[Hash]:
+        def held(snapshot: BucketSnapshot) -> set[Hash]:
             return snapshot.locate(hashes).keys() | (
                 set(hashes) & snapshot.root.recent_objects.keys()
             )
@@ -150,7 +150,7 @@ class BucketStore:
         """Return the history of a ref, or of all refs, newest first."""
         self._check_open()
 
-        def histories(snapshot: Snapshot) -> list[Move]:
+        def histories(snapshot: BucketSnapshot) -> list[Move]:
             names = snapshot.all_refs() if name is None else [name]
             return newest_first(snapshot.histories(names, limit).values())[:limit]
 

@@ -24,12 +24,12 @@ from otolith.stores.bucket.client import BucketClient
 from otolith.stores.bucket.packs import (
     PACK_BYTES,
     Entry,
+    IndexRun,
     PackBuilder,
     PackName,
-    Run,
     pack_key,
 )
-from otolith.stores.bucket.root import RecentRef, Root, RootRegister, Snapshot
+from otolith.stores.bucket.root import BucketRoot, BucketSnapshot, RecentRef, RootRegister
 from otolith.stores.ref_pages import RefBuilder, StaleRoot, part_key
 
 RECENT_BYTES = 128 << 10  # what the root may hold of objects and moves
@@ -40,7 +40,7 @@ _FANOUT_BITS = 3
 _TOP_LEVEL = 6  # an index of 8**6 entries, which takes 16 MiB, is not merged any more
 
 
-def is_due(root: Root) -> bool:
+def is_due(root: BucketRoot) -> bool:
     """Whether the root should be emptied or runs merged."""
     return _recent_bytes(root) > RECENT_BYTES or bool(mergeable(root.runs))
 
@@ -59,7 +59,7 @@ def keep_up(register: RootRegister) -> None:
             snapshot = merged
 
 
-def flush(register: RootRegister, snapshot: Snapshot) -> Snapshot | None:
+def flush(register: RootRegister, snapshot: BucketSnapshot) -> BucketSnapshot | None:
     """Move what was stored in the root into a pack and into pages; None if others did."""
     seen = snapshot.root
     packs = PackBuilder()
@@ -76,7 +76,7 @@ def flush(register: RootRegister, snapshot: Snapshot) -> Snapshot | None:
     values |= {pack_key(name): value for name, value in packs.packs.items()}
     register.client.put_many(values)
 
-    def flushed(current: Snapshot) -> Root | None:
+    def flushed(current: BucketSnapshot) -> BucketRoot | None:
         root = current.root
         if (
             root.collections != seen.collections
@@ -107,7 +107,7 @@ def flush(register: RootRegister, snapshot: Snapshot) -> Snapshot | None:
     return done
 
 
-def _since(seen: Root, root: Root) -> dict[str, RecentRef]:
+def _since(seen: BucketRoot, root: BucketRoot) -> dict[str, RecentRef]:
     """Return the refs that moved since a root was seen, with their moves since then."""
     lengths = {name: len(recent.moves) for name, recent in seen.recent_refs.items()}
     moved = {
@@ -117,16 +117,18 @@ def _since(seen: Root, root: Root) -> dict[str, RecentRef]:
     return {name: recent for name, recent in moved.items() if recent.moves}
 
 
-def mergeable(runs: Iterable[Run]) -> list[Run]:
+def mergeable(runs: Iterable[IndexRun]) -> list[IndexRun]:
     """Return runs of one size that are so many that they should be one."""
-    levels: dict[int, list[Run]] = defaultdict(list)
+    levels: dict[int, list[IndexRun]] = defaultdict(list)
     for run in runs:
         levels[(run.entries.bit_length() - 1) // _FANOUT_BITS].append(run)
     full = [level for level, some in levels.items() if len(some) >= _FANOUT and level < _TOP_LEVEL]
     return levels[min(full)] if full else []
 
 
-def merge(register: RootRegister, snapshot: Snapshot, runs: list[Run]) -> Snapshot | None:
+def merge(
+    register: RootRegister, snapshot: BucketSnapshot, runs: list[IndexRun]
+) -> BucketSnapshot | None:
     """Replace runs by one; None if others did."""
     builder, replaced = merged_packs(snapshot, runs)
     run = builder.finish()
@@ -134,7 +136,7 @@ def merge(register: RootRegister, snapshot: Snapshot, runs: list[Run]) -> Snapsh
     register.client.put_many(values)
     seen = snapshot.root.collections
 
-    def replace(current: Snapshot) -> Root | None:
+    def replace(current: BucketSnapshot) -> BucketRoot | None:
         root = current.root
         if root.collections != seen or not set(runs) <= set(root.runs):
             return None
@@ -146,7 +148,9 @@ def merge(register: RootRegister, snapshot: Snapshot, runs: list[Run]) -> Snapsh
     return done
 
 
-def merged_packs(snapshot: Snapshot, runs: list[Run]) -> tuple[PackBuilder, list[PackName]]:
+def merged_packs(
+    snapshot: BucketSnapshot, runs: list[IndexRun]
+) -> tuple[PackBuilder, list[PackName]]:
     """Return one run for several, and which packs it replaces."""
     entries: dict[PackName, list[Entry]] = defaultdict(list)
     for run in runs:
@@ -173,6 +177,7 @@ def remove(client: BucketClient, keys: Iterable[str]) -> None:
         client.delete_many(keys)
 
 
-def _recent_bytes(root: Root) -> int:
-    moves = sum(len(recent.moves) for recent in root.recent_refs.values())
-    return sum(map(len, root.recent_objects.values())) + _MOVE_BYTES * moves
+def _recent_bytes(root: BucketRoot) -> int:
+    moves = [move for recent in root.recent_refs.values() for move in recent.moves]
+    size = sum(_MOVE_BYTES + len(move.note) for move in moves)
+    return size + sum(map(len, root.recent_objects.values()))

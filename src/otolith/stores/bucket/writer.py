@@ -36,8 +36,8 @@ from otolith.errors import (
     Unavailable,
 )
 from otolith.stores.base import Batch, check_conditions, check_quota
-from otolith.stores.bucket.packs import PackBuilder, Run, pack_key
-from otolith.stores.bucket.root import RecentRef, Root, RootRegister, Snapshot
+from otolith.stores.bucket.packs import IndexRun, PackBuilder, pack_key
+from otolith.stores.bucket.root import BucketRoot, BucketSnapshot, RecentRef, RootRegister
 from otolith.stores.ref_pages import MoveRecord, StaleRoot
 from otolith.types import Hash
 
@@ -45,8 +45,7 @@ INLINE_BYTES = 16 << 10  # a batch with at most so many bytes of objects goes in
 
 _WRITER_INDEX_BYTES = 8 << 20  # writers look up every new object, so they read whole indexes
 _TRIES = 200
-_FIRST_PAUSE_SECONDS = 0.005
-_LAST_PAUSE_SECONDS = 0.2
+_LONGEST_PAUSE_SECONDS = 0.5
 _RIVAL_SECONDS = 1.0
 
 
@@ -62,7 +61,7 @@ class _PendingWrite:
 class _Draft:
     """The next root, batch by batch."""
 
-    def __init__(self, snapshot: Snapshot, held: set[Hash], limit_bytes: int | None) -> None:
+    def __init__(self, snapshot: BucketSnapshot, held: set[Hash], limit_bytes: int | None) -> None:
         self._snapshot = snapshot
         self._limit_bytes = limit_bytes
         self._held = held
@@ -103,7 +102,7 @@ class _Draft:
                 self._changed = True
         self._changed = self._changed or bool(new)
 
-    def root(self, run: Run | None) -> Root:
+    def root(self, run: IndexRun | None) -> BucketRoot:
         """Return the next root, with a run of what is packed."""
         root = self._snapshot.root
         new = len(self.inline) - len(root.recent_objects) + len(self.packed)
@@ -133,9 +132,9 @@ class _Uploads:
     """The runs that a write has uploaded, by the objects in them."""
 
     collections: int = -1
-    runs: dict[frozenset[Hash], tuple[Run, list[str]]] = field(default_factory=dict)
+    runs: dict[frozenset[Hash], tuple[IndexRun, list[str]]] = field(default_factory=dict)
     unused: list[str] = field(default_factory=list)
-    landed: Run | None = None
+    landed: IndexRun | None = None
 
 
 class GroupWriter:
@@ -180,8 +179,8 @@ class GroupWriter:
     def _try_often(self, group: list[_PendingWrite], uploads: _Uploads) -> None:
         is_current = monotonic() < self._rivals_until
         snapshot = self._register.refresh() if is_current else self._register.newest()
-        pause = _FIRST_PAUSE_SECONDS
         for _ in range(_TRIES):
+            begun = monotonic()
             try:
                 swapped = self._try(snapshot, group, uploads, is_current=is_current)
             except StaleRoot:
@@ -194,9 +193,10 @@ class GroupWriter:
             if swapped:
                 return
             if swapped is False:
-                self._rivals_until = monotonic() + _RIVAL_SECONDS
-                sleep(random() * pause)
-                pause = min(2 * pause, _LAST_PAUSE_SECONDS)
+                # All wait about as long as a try takes: one that lost often has the same chance.
+                now = monotonic()
+                self._rivals_until = now + _RIVAL_SECONDS
+                sleep(random() * min(2 * (now - begun), _LONGEST_PAUSE_SECONDS))
             snapshot, is_current = self._register.refresh(), True
         raise Busy(
             f"{self._client.name}: other writers were faster {_TRIES} times", hint="try again"
@@ -204,7 +204,7 @@ class GroupWriter:
 
     def _try(
         self,
-        snapshot: Snapshot,
+        snapshot: BucketSnapshot,
         group: Sequence[_PendingWrite],
         uploads: _Uploads,
         *,
@@ -232,14 +232,16 @@ class GroupWriter:
             write.done, write.error = True, refused.get(write)
         return True
 
-    def _held(self, snapshot: Snapshot, group: Sequence[_PendingWrite]) -> set[Hash]:
+    def _held(self, snapshot: BucketSnapshot, group: Sequence[_PendingWrite]) -> set[Hash]:
         """Return which objects that the group writes or needs are there."""
         asked = {item.hash for write in group for item in write.batch.objects}
         asked.update(name for write in group for name in write.batch.needs)
         packed = snapshot.locate(asked, whole_bytes=_WRITER_INDEX_BYTES)
         return packed.keys() | (asked & snapshot.root.recent_objects.keys())
 
-    def _upload(self, objects: dict[Hash, bytes], snapshot: Snapshot, uploads: _Uploads) -> Run:
+    def _upload(
+        self, objects: dict[Hash, bytes], snapshot: BucketSnapshot, uploads: _Uploads
+    ) -> IndexRun:
         """Store objects in packs that no root names yet, unless that has been done already."""
         if uploads.collections != snapshot.root.collections:
             uploads.unused += [key for _, keys in uploads.runs.values() for key in keys]
