@@ -6,7 +6,6 @@ import pytest
 
 from otolith.errors import Fenced
 from otolith.stores import Batch, BucketStore
-from otolith.stores.bucket.client import BucketClient
 from tests.compat.make_golden_bucket import GOLDEN, LARGE, PACKED, RECENT, all_objects
 from tests.reference.objects import blob, links, put
 from tests.servers.bucket import bucket_server  # noqa: F401 - a fixture
@@ -15,9 +14,9 @@ from tests.servers.bucket import bucket_server  # noqa: F401 - a fixture
 @pytest.fixture
 def store(request):
     url = request.getfixturevalue("bucket_server").url()
-    client = BucketClient(url)
-    client.put_many({file.name: file.read_bytes() for file in GOLDEN.iterdir()})
-    client.close()
+    empty = BucketStore(url)
+    empty._client.put_many({file.name: file.read_bytes() for file in GOLDEN.iterdir()})
+    empty.close()
     store = BucketStore(url, create=False)
     yield store
     store.close()

@@ -6,20 +6,24 @@ import random
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from time import monotonic
 
 import pytest
 
 import otolith
-from otolith.errors import Denied, Error, Unavailable
-from otolith.stores import Batch, BucketStore, Swap
+from otolith.errors import Denied, Error, StaleRef, Unavailable
+from otolith.stores import Batch, BucketStore, Object, Swap
+from otolith.types import Hash
 from tests.patience import HANG_SECONDS, seconds
 from tests.reference.objects import blob, links, node, put
 from tests.servers.bucket import (  # noqa: F401 - a fixture
     SECRET_KEY,
     BucketProxy,
     bucket_server,
+    little_room,
     running_server,
 )
 from tests.servers.process import wait_until
@@ -307,6 +311,83 @@ def test_a_collection_beside_writers_of_another_process_drops_nothing_they_use(s
         top = node(leaf, label=str(number))
         assert store.read([top.hash, leaf.hash]).keys() == {top.hash, leaf.hash}
     store.close()
+
+
+def append(store, name, count, chance):
+    """Append to the chain of `main`; return what was acknowledged, and what may have landed."""
+    acknowledged: list[Hash] = []
+    unknown: list[Hash] = []
+    while len(acknowledged) + len(unknown) < count:
+        leaf = blob(chance.randbytes(chance.choice([10, 400, 2500, 4000])))
+        with suppress(StaleRef):
+            head = store.ref("main")
+            assert head is not None
+            new = node(Object(head, b""), leaf, label=name)
+            try:
+                swap = Swap("main", head, new.hash)
+                store.write(Batch([leaf, new], [swap], needs=[head], time=1))
+                acknowledged.append(new.hash)
+            except Unavailable:
+                unknown.append(new.hash)
+    return acknowledged, unknown
+
+
+def reached(store):
+    """Return every object below `main`; all of them must be there."""
+    todo, seen = [store.ref("main")], set()
+    while todo:
+        name = todo.pop()
+        seen.add(name)
+        todo += [link for link in links(store.read([name])[name]) if link not in seen]
+    return seen
+
+
+@pytest.mark.usefixtures("little_room")
+def test_faults_writers_and_collections_together_lose_and_double_nothing(server, proxy, rounds):
+    for seed in range(rounds(1, 40)):
+        proxy.rule = lambda _: None
+        prefix = f"together-{seed}"
+        url = server.url(prefix, port=proxy.port, timeout=5)
+        stores = [BucketStore(url, grace_seconds=0) for _ in range(4)]
+        put(stores[0], "main", node(label="first"))
+
+        acknowledged, unknown = _append_together(stores, proxy, seed)
+
+        fresh = BucketStore(server.url(prefix), grace_seconds=0)
+        moves = fresh.moves("main")[::-1]
+        landed = [move.new for move in moves]
+        assert [move.old for move in moves[1:]] == landed[:-1]
+        assert len(set(landed)) == len(landed)
+        assert acknowledged <= set(landed) <= acknowledged | unknown | {landed[0]}
+        there = reached(fresh)
+        fresh.collect(links)
+        assert fresh.usage().objects == len(reached(fresh)) == len(there)
+        _check_every_pack_is_named(fresh)
+        for store in (*stores, fresh):
+            store.close()
+
+
+def _append_together(stores, proxy, seed):
+    """Append in threads and collect beside them, while some requests and replies are lost."""
+    chance = random.Random(seed)
+    proxy.rule = lambda _: chance.choices([None, 503, "lose"], [94, 3, 3])[0]
+    with ThreadPoolExecutor() as pool:
+        work = [
+            pool.submit(append, store, f"w{number}", 12, random.Random(f"{seed} {number}"))
+            for number, store in enumerate(stores[1:])
+        ]
+        while not all(each.done() for each in work):
+            with suppress(Unavailable):
+                stores[0].collect(links)
+    proxy.rule = lambda _: None
+    done = [each.result() for each in work]
+    return {name for some, _ in done for name in some}, {name for _, some in done for name in some}
+
+
+def _check_every_pack_is_named(store):
+    named = sum(run.stored_bytes for run in store._register.refresh().root.runs)
+    stored = [each for each in store._client.list_keys() if each.key.startswith("pack-")]
+    assert named == sum(each.size for each in stored)
 
 
 def test_a_reader_with_an_old_root_starts_again_from_the_new_one(server):

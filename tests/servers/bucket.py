@@ -27,6 +27,7 @@ from typing import Any, Self
 
 import pytest
 
+from otolith.stores.bucket import packs, upkeep, writer
 from tests.servers.process import Server, free_port
 
 BUCKET = "otolith-tests"
@@ -90,6 +91,16 @@ def bucket_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BucketSe
             patch.setenv(name, value)
         with running_server(tmp_path_factory.mktemp("bucket")) as found:
             yield found
+
+
+@pytest.fixture
+def little_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything moves into packs soon, and packs are merged soon."""
+    monkeypatch.setattr(writer, "INLINE_BYTES", 500)
+    monkeypatch.setattr(upkeep, "RECENT_BYTES", 3000)
+    monkeypatch.setattr(upkeep, "PACK_BYTES", 20_000)
+    monkeypatch.setattr(packs, "FRAME_BYTES", 2000)
+    monkeypatch.setattr(packs, "LARGE_BYTES", 3000)
 
 
 @pytest.fixture(scope="session")
