@@ -41,7 +41,7 @@ from obstore.exceptions import (
 from obstore.store import AzureStore, GCSStore, S3Store
 
 from otolith.errors import Denied, Error, Full, Invalid, StoreNotFound, Unavailable, Unsupported
-from otolith.stores.address import check_options, secrets_of, without_secrets
+from otolith.stores.server_url import check_options, secrets_of, without_secrets
 
 _T = TypeVar("_T")
 _U = TypeVar("_U")
