@@ -8,7 +8,6 @@ from otolith.errors import Fenced
 from otolith.stores import Batch, BucketStore
 from tests.compat.make_golden_bucket import GOLDEN, LARGE, PACKED, RECENT, all_objects
 from tests.reference.objects import blob, links, put
-from tests.servers.bucket import bucket_server  # noqa: F401 - a fixture
 
 
 @pytest.fixture

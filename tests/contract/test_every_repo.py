@@ -10,10 +10,8 @@ from otolith.codecs import Codecs
 from otolith.stores import CachedStore, MemoryStore, SqliteStore
 from tests.reference.repo_contract import CoreContract, RepoContract
 from tests.servers import postgres
-from tests.servers.bucket import BucketServer, bucket_server
-from tests.servers.redis import fresh, redis_url
-
-__all__ = ["bucket_server", "redis_url"]  # fixtures
+from tests.servers.bucket import BucketServer
+from tests.servers.redis import fresh
 
 
 class TestCore(CoreContract):
@@ -65,12 +63,6 @@ class TestCachedSqlite(TestSqliteFull):
 
 
 # -------------------- Postgres
-
-
-@pytest.fixture(scope="module")
-def postgres_url():
-    with postgres.shared_postgres() as url:
-        yield url
 
 
 class TestPostgres(RepoContract):

@@ -26,10 +26,8 @@ from otolith.stores import (
 from otolith.stores.bucket import BucketStore, packs, upkeep, writer
 from otolith.testing import Fault, FaultyStore, StoreContract
 from tests.servers import postgres
-from tests.servers.bucket import BucketServer, azure_server, bucket_server
-from tests.servers.redis import fresh, redis_url, shown_class
-
-__all__ = ["azure_server", "bucket_server", "redis_url"]  # fixtures
+from tests.servers.bucket import BucketServer
+from tests.servers.redis import fresh, shown_class
 
 
 class TestMemory(StoreContract):
@@ -182,12 +180,6 @@ class TestEtcd(StoreContract):
 
 
 # -------------------- Postgres
-
-
-@pytest.fixture(scope="module")
-def postgres_url():
-    with postgres.shared_postgres() as url:
-        yield url
 
 
 class TestPostgres(StoreContract):

@@ -19,11 +19,9 @@ from otolith.stores import Batch, BucketStore, Object, Swap
 from otolith.types import Hash
 from tests.patience import HANG_SECONDS, seconds
 from tests.reference.objects import blob, links, node, put
-from tests.servers.bucket import (  # noqa: F401 - a fixture
+from tests.servers.bucket import (
     SECRET_KEY,
     BucketProxy,
-    bucket_server,
-    little_room,
     running_server,
 )
 from tests.servers.process import wait_until

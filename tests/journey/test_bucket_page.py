@@ -6,7 +6,6 @@ from pathlib import Path
 
 import otolith
 from tests.journey.documents import blocks
-from tests.servers.bucket import bucket_server  # noqa: F401 - a fixture
 
 PAGE = Path(__file__).parents[2] / "docs/how-to/store-in-a-bucket.md"
 

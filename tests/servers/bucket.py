@@ -2,8 +2,8 @@
 
 moto compares the condition of a put and then stores it, without a lock: two puts at the same time
 could both succeed. A real bucket decides one after the other, so here one request is served at a
-time. `bucket_server` is a fixture; a test module imports it. Run as a program, this file is that
-server: `python -m tests.servers.bucket PORT`.
+time. Run as a program, this file is that server:
+`python -m tests.servers.bucket PORT`.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def running_server(folder: Path, **environment: str) -> Iterator[BucketServer]:
 
 @pytest.fixture(scope="session")
 def bucket_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BucketServer]:
-    """A server for all tests of this process; a test module imports this name."""
+    """A server for all tests of this process."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in ENVIRONMENT.items():
             patch.setenv(name, value)

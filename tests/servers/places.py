@@ -13,7 +13,19 @@ from typing import TypeAlias
 
 import pytest
 
-from otolith.stores import EtcdStore, KeyValueStore, KVStore, MemoryStore, SqliteStore, Store
+from otolith.stores import (
+    BucketStore,
+    EtcdStore,
+    KeyValueStore,
+    KVStore,
+    MemoryStore,
+    PostgresStore,
+    RedisStore,
+    SqliteStore,
+    Store,
+)
+from tests.servers import postgres, redis
+from tests.servers.bucket import BucketServer
 from tests.servers.etcd import EtcdCluster
 
 Opener: TypeAlias = Callable[[], Store]
@@ -45,10 +57,28 @@ def _etcd(cluster: EtcdCluster, folder: Path) -> Opener:
     return lambda: EtcdStore(url, durability="fast")
 
 
+def _postgres(server: str) -> Opener:
+    url = postgres.fresh(server)
+    return lambda: PostgresStore(url, durability="fast")
+
+
+def _redis(server: str) -> Opener:
+    url = redis.fresh(server)
+    return lambda: RedisStore(url)
+
+
+def _bucket(server: BucketServer) -> Opener:
+    url = server.url()
+    return lambda: BucketStore(url)
+
+
 PLACES: dict[str, Place] = {
     "memory": lambda request, folder: _one_handle(MemoryStore()),
     "sqlite": lambda request, folder: lambda: SqliteStore(folder / "store.db", durability="fast"),
     "keyvalue": lambda request, folder: _one_handle(KeyValueStore(DictKV())),
+    "postgres": lambda request, folder: _postgres(request.getfixturevalue("postgres_url")),
+    "redis": lambda request, folder: _redis(request.getfixturevalue("redis_url")),
+    "bucket": lambda request, folder: _bucket(request.getfixturevalue("bucket_server")),
     "etcd": lambda request, folder: _etcd(request.getfixturevalue("etcd_cluster"), folder),
 }
 

@@ -20,6 +20,7 @@ from itertools import count
 from pathlib import Path
 
 import psycopg
+import pytest
 
 from tests.patience import HANG_SECONDS
 from tests.servers.process import Server, free_port, given_url, program, wait_until
@@ -140,9 +141,9 @@ def standby_of(primary: PostgresServer, **settings: str) -> Iterator[PostgresSer
             _end(server)
 
 
-@contextmanager
-def shared_postgres() -> Iterator[str]:
-    """Give the URL of a server for tests that leave it alone: one that is given, or a new one."""
+@pytest.fixture(scope="session")
+def postgres_url() -> Iterator[str]:
+    """The URL of a server for tests that leave it alone: one that is given, or a new one."""
     url = given_url("postgres")
     if url is not None:
         yield url

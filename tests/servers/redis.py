@@ -1,6 +1,6 @@
 """Redis servers: one that all tests of a module share, and ones to kill, freeze and fill.
 
-`redis_url` is a fixture; a test module imports it. Each test takes a prefix of its own: `fresh`.
+Each test takes a prefix of its own: `fresh`.
 """
 
 from __future__ import annotations

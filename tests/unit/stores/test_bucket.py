@@ -32,7 +32,7 @@ from otolith.stores.bucket.root import BucketRoot, encode_root
 from otolith.types import Hash
 from tests.patience import HANG_SECONDS
 from tests.reference.objects import blob, links, node, put
-from tests.servers.bucket import BUCKET, BucketProxy, bucket_server  # noqa: F401 - a fixture
+from tests.servers.bucket import BUCKET, BucketProxy
 
 
 @pytest.fixture

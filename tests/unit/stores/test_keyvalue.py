@@ -27,9 +27,7 @@ from otolith.errors import (
 from otolith.stores import Batch, KeyValueStore, KVStore, Swap
 from otolith.testing import blob, links, node, put
 from tests.patience import HANG_SECONDS
-from tests.servers.redis import fresh, redis_url, shown_class
-
-__all__ = ["redis_url"]  # a fixture
+from tests.servers.redis import fresh, shown_class
 
 
 class DictKV(KVStore):

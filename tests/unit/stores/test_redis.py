@@ -37,9 +37,7 @@ from otolith.testing import blob, links, node, put
 from tests.patience import HANG_SECONDS
 from tests.servers.process import free_port, program
 from tests.servers.proxy import Proxy
-from tests.servers.redis import fresh, redis_server, redis_url
-
-__all__ = ["redis_url"]  # a fixture
+from tests.servers.redis import fresh, redis_server
 
 
 @pytest.fixture

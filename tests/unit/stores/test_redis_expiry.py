@@ -15,9 +15,7 @@ from otolith.stores import Batch, CachedStore, MemoryStore, RedisStore, Swap
 from otolith.stores.redis.client import Client, RedisAddress
 from otolith.testing import blob, put
 from tests.servers.process import wait_until
-from tests.servers.redis import fresh, redis_url
-
-__all__ = ["redis_url"]  # a fixture
+from tests.servers.redis import fresh
 
 DAY = 24 * 3600
 

@@ -35,9 +35,9 @@ from otolith.stores.bucket.client import BucketClient, StoredKey
 from otolith.stores.bucket.packs import (
     PACK,
     PACK_BYTES,
-    Entry,
     IndexRun,
     PackBuilder,
+    PackEntry,
     PackName,
     pack_key,
 )
@@ -242,7 +242,7 @@ class _Sweep:
     def rewrite(self, sizes: Mapping[str, int], report: Progress) -> None:
         """Make new runs of what is alive: packs without garbage stay, others are copied."""
         for done, run in enumerate(self.old_runs, 1):
-            by_pack: dict[PackName, list[Entry]] = defaultdict(list)
+            by_pack: dict[PackName, list[PackEntry]] = defaultdict(list)
             for entry in self._packs.entries(run):
                 by_pack[entry.pack].append(entry)
             builder = PackBuilder()
@@ -270,7 +270,7 @@ class _Sweep:
             self._client.put_many(values)
             self.uploaded += values
 
-    def _copy(self, entries: list[Entry], builder: PackBuilder) -> PackBuilder:
+    def _copy(self, entries: list[PackEntry], builder: PackBuilder) -> PackBuilder:
         """Copy objects; return the builder for those that follow."""
         ordered = sorted(entries, key=lambda entry: (entry.frame_start, entry.start))
         for start in range(0, len(ordered), _OBJECTS_AT_ONCE):

@@ -58,7 +58,7 @@ _CACHE_BYTES = 64 << 20
 PackName = NewType("PackName", bytes)
 
 
-class Entry(NamedTuple):
+class PackEntry(NamedTuple):
     """Where an object is."""
 
     hash: Hash
@@ -113,7 +113,7 @@ class PackBuilder:
         self.name = new_name()
         self.packs: dict[PackName, bytes] = {}
         self.carried_bytes = 0
-        self._entries: list[Entry] = []
+        self._entries: list[PackEntry] = []
         self._frames: list[bytes] = []
         self._size = 0
         self._open: list[tuple[Hash, bytes]] = []
@@ -136,14 +136,14 @@ class PackBuilder:
             pack = new_name()
             self.packs[pack] = frame
             self.carried_bytes += len(frame)
-            self._entries.append(Entry(name, pack, 0, len(frame), 0, len(data)))
+            self._entries.append(PackEntry(name, pack, 0, len(frame), 0, len(data)))
             return
         if self._open and self._open_bytes + len(data) > FRAME_BYTES:
             self._close_frame()
         self._open.append((name, data))
         self._open_bytes += len(data)
 
-    def copy(self, entries: Iterable[Entry], frames: bytes) -> None:
+    def copy(self, entries: Iterable[PackEntry], frames: bytes) -> None:
         """Add the frames of another pack, and its objects."""
         self._entries += [
             entry._replace(pack=self.name, frame_start=entry.frame_start + self._size)
@@ -152,7 +152,7 @@ class PackBuilder:
         self._frames.append(frames)
         self._size += len(frames)
 
-    def carry(self, entries: Iterable[Entry], stored_bytes: int) -> None:
+    def carry(self, entries: Iterable[PackEntry], stored_bytes: int) -> None:
         """Add objects that stay in the packs where they are."""
         self._entries += entries
         self.carried_bytes += stored_bytes
@@ -174,7 +174,7 @@ class PackBuilder:
         start = 0
         for name, data in self._open:
             place = (self._size, len(frame), start, len(data))
-            self._entries.append(Entry(name, self.name, *place))
+            self._entries.append(PackEntry(name, self.name, *place))
             start += len(data)
         self._frames.append(frame)
         self._size += len(frame)
@@ -195,7 +195,7 @@ class PackReader:
         hashes: Iterable[Hash],
         *,
         whole_bytes: int = WHOLE_INDEX_BYTES,
-    ) -> dict[Hash, Entry]:
+    ) -> dict[Hash, PackEntry]:
         """Return where objects are; absent ones are left out.
 
         An index of up to `whole_bytes` is read as a whole: the next lookup is then free.
@@ -210,7 +210,7 @@ class PackReader:
         loaded = self._load_blocks(
             {run: self._blocks_for(run, wanted, whole_bytes) for run in runs}
         )
-        found: dict[Hash, Entry] = {}
+        found: dict[Hash, PackEntry] = {}
         uneven: set[IndexRun] = set()
         for run, blocks in loaded.items():
             for name in wanted:
@@ -237,12 +237,12 @@ class PackReader:
             found += entries.starting_with(prefix, limit)
         return found
 
-    def entries(self, run: IndexRun) -> Iterator[Entry]:
+    def entries(self, run: IndexRun) -> Iterator[PackEntry]:
         """Yield all entries of a run."""
         for fields in _ENTRY.iter_unpack(self._whole_index(run)):
-            yield Entry._make(fields)
+            yield PackEntry._make(fields)
 
-    def read(self, entries: Iterable[Entry]) -> dict[Hash, bytes]:
+    def read(self, entries: Iterable[PackEntry]) -> dict[Hash, bytes]:
         """Return the bytes of objects, those of one frame and of neighbours read together.
 
         Raises:
@@ -356,12 +356,12 @@ class _EntryTable:
     def __init__(self, data: bytes) -> None:
         self._data = data
 
-    def first(self, low: bytes) -> Entry | None:
+    def first(self, low: bytes) -> PackEntry | None:
         """Return the first entry that is not before a hash."""
         place = self._place(low) * _ENTRY.size
         if place == len(self._data):
             return None
-        return Entry._make(_ENTRY.unpack_from(self._data, place))
+        return PackEntry._make(_ENTRY.unpack_from(self._data, place))
 
     def starting_with(self, prefix: bytes, limit: int) -> list[Hash]:
         """Return the first hashes with a prefix."""
@@ -444,7 +444,7 @@ def pack_key(name: PackName) -> str:
     return PACK + name.hex()
 
 
-def _encode_index(entries: Sequence[Entry]) -> bytes:
+def _encode_index(entries: Sequence[PackEntry]) -> bytes:
     blocks = []
     for start in range(0, len(entries), _BLOCK_ENTRIES):
         body = b"".join(_ENTRY.pack(*entry) for entry in entries[start : start + _BLOCK_ENTRIES])

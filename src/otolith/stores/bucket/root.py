@@ -44,7 +44,7 @@ from otolith.errors import (
 )
 from otolith.stores.base import HASH_BYTES, Move, digest
 from otolith.stores.bucket.client import BucketClient, Version
-from otolith.stores.bucket.packs import PACK, WHOLE_INDEX_BYTES, Entry, IndexRun, PackReader
+from otolith.stores.bucket.packs import PACK, WHOLE_INDEX_BYTES, IndexRun, PackEntry, PackReader
 from otolith.stores.ref_pages import PART, MoveRecord, PartCache, RefView, StaleRoot, decode, encode
 from otolith.types import Hash
 
@@ -173,7 +173,7 @@ class BucketSnapshot:
 
     def locate(
         self, hashes: Iterable[Hash], *, whole_bytes: int = WHOLE_INDEX_BYTES
-    ) -> dict[Hash, Entry]:
+    ) -> dict[Hash, PackEntry]:
         """Return where objects are that are not in the root itself (`PackReader.locate`)."""
         recent = self.root.recent_objects
         wanted = [name for name in hashes if name not in recent]

@@ -23,9 +23,9 @@ from otolith.errors import Error, Unavailable
 from otolith.stores.bucket.client import BucketClient
 from otolith.stores.bucket.packs import (
     PACK_BYTES,
-    Entry,
     IndexRun,
     PackBuilder,
+    PackEntry,
     PackName,
     pack_key,
 )
@@ -152,7 +152,7 @@ def merged_packs(
     snapshot: BucketSnapshot, runs: list[IndexRun]
 ) -> tuple[PackBuilder, list[PackName]]:
     """Return one run for several, and which packs it replaces."""
-    entries: dict[PackName, list[Entry]] = defaultdict(list)
+    entries: dict[PackName, list[PackEntry]] = defaultdict(list)
     for run in runs:
         for entry in snapshot.packs.entries(run):
             entries[entry.pack].append(entry)

@@ -9,9 +9,9 @@ import msgspec
 from otolith.stores.etcd.gateway import (
     Body,
     CompactedRevision,
-    Entry,
     Gateway,
     GatewayReply,
+    KeyEntry,
     RangeReply,
     TxnReply,
 )
@@ -36,19 +36,19 @@ class Cluster:
         self.gateway = gateway
         self.keys = Keys(gateway.place.prefix)
 
-    def read(self, keys: Sequence[bytes]) -> list[Entry]:
+    def read(self, keys: Sequence[bytes]) -> list[KeyEntry]:
         """Return the entries of keys as they were at one moment; absent ones have revision 0."""
         reply = self.transact([], list(map(get, keys))).body
         return [
-            next(iter(part.response_range.kvs), Entry(key))
+            next(iter(part.response_range.kvs), KeyEntry(key))
             for key, part in zip(keys, reply.responses, strict=True)
         ]
 
     def scan(
         self, start: bytes, *, limit: int | None = None, end: bytes | None = None
-    ) -> list[Entry]:
+    ) -> list[KeyEntry]:
         """Return the entries whose keys start alike, in order, as they were at one moment."""
-        found: list[Entry] = []
+        found: list[KeyEntry] = []
         end = end_of(start) if end is None else end
         after, revision = start, 0
         while limit is None or len(found) < limit:

@@ -22,7 +22,7 @@ from typing import NamedTuple
 from otolith.errors import Busy, Fenced, Invalid, Unavailable
 from otolith.stores.base import Batch, Swap, check_conditions
 from otolith.stores.etcd.cluster import OPERATIONS, REQUEST_BYTES, Cluster
-from otolith.stores.etcd.gateway import Body, Entry
+from otolith.stores.etcd.gateway import Body, KeyEntry
 from otolith.stores.etcd.key_layout import (
     EpochRecord,
     EtcdMove,
@@ -42,10 +42,10 @@ from otolith.types import Hash
 class _Seen(NamedTuple):
     """What etcd had when a write began."""
 
-    epoch: Entry
-    refs: dict[str, Entry]
-    fences: dict[str, Entry]
-    leases: dict[str, Entry]
+    epoch: KeyEntry
+    refs: dict[str, KeyEntry]
+    fences: dict[str, KeyEntry]
+    leases: dict[str, KeyEntry]
 
     def ref(self, name: str) -> RefRecord:
         value = self.refs[name].value

@@ -133,7 +133,7 @@ class Header(msgspec.Struct, frozen=True):
     revision: int = 0
 
 
-class Entry(msgspec.Struct, frozen=True):
+class KeyEntry(msgspec.Struct, frozen=True):
     """A key and its value. An absent key has the revision 0."""
 
     key: bytes
@@ -146,7 +146,7 @@ class RangeReply(msgspec.Struct, frozen=True):
     """The entries of a range of keys."""
 
     header: Header = Header()
-    kvs: tuple[Entry, ...] = ()
+    kvs: tuple[KeyEntry, ...] = ()
     more: bool = False
 
 

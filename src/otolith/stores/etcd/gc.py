@@ -38,7 +38,7 @@ from otolith.stores.base import (
     ignore_progress,
 )
 from otolith.stores.etcd.cluster import Cluster
-from otolith.stores.etcd.gateway import Entry
+from otolith.stores.etcd.gateway import KeyEntry
 from otolith.stores.etcd.key_layout import (
     EpochRecord,
     EtcdMove,
@@ -110,15 +110,15 @@ class EtcdCollector:
                 self._raised = changed.body.header.revision
                 return epoch
 
-    def _histories(self) -> dict[str, list[tuple[Entry, EtcdMove]]]:
+    def _histories(self) -> dict[str, list[tuple[KeyEntry, EtcdMove]]]:
         """Return the moves of all refs, newest first."""
         keys = self._cluster.keys
-        found: dict[str, list[tuple[Entry, EtcdMove]]] = defaultdict(list)
+        found: dict[str, list[tuple[KeyEntry, EtcdMove]]] = defaultdict(list)
         for entry in self._cluster.scan(keys.moves):
             found[keys.name_of_move(entry.key)].append((entry, decode(entry.value, EtcdMove)))
         return found
 
-    def _forget(self, name: str, old: list[tuple[Entry, EtcdMove]]) -> None:
+    def _forget(self, name: str, old: list[tuple[KeyEntry, EtcdMove]]) -> None:
         """Remove moves from the old end of a history, and with the last a ref that was removed."""
         if not old:
             return
@@ -132,7 +132,7 @@ class EtcdCollector:
             is_same = unchanged(ref.key, ref.mod_revision)
             self._cluster.transact([is_same], [delete(ref.key)])
 
-    def _named(self, histories: dict[str, list[tuple[Entry, EtcdMove]]]) -> set[Hash]:
+    def _named(self, histories: dict[str, list[tuple[KeyEntry, EtcdMove]]]) -> set[Hash]:
         """Return all that refs and these moves name."""
         refs = self._cluster.scan(self._cluster.keys.refs)
         named = {decode(entry.value, RefRecord).hash for entry in refs}

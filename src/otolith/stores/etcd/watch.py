@@ -18,7 +18,7 @@ import msgspec
 
 from otolith.errors import Error
 from otolith.stores.etcd.cluster import Cluster
-from otolith.stores.etcd.gateway import Body, Entry
+from otolith.stores.etcd.gateway import Body, KeyEntry
 from otolith.stores.etcd.key_layout import end_of
 
 _SILENCE_SECONDS = 5.0
@@ -26,7 +26,7 @@ _PAUSE_SECONDS = 0.1
 
 
 class _Event(msgspec.Struct, frozen=True):
-    kv: Entry
+    kv: KeyEntry
 
 
 class _News(msgspec.Struct, frozen=True):

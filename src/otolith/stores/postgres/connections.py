@@ -128,7 +128,7 @@ def _number(options: dict[str, Any], name: str, default: float) -> float:
     return number
 
 
-class ServerConnection(psycopg.Connection[Row]):
+class PostgresConnection(psycopg.Connection[Row]):
     """A connection that does not wait for ever."""
 
     silence_seconds: float | None = None
@@ -157,7 +157,7 @@ def _until_silence(gen: Generator[Any, Any, _T], seconds: float) -> Generator[An
         return result
 
 
-def rows_of(connection: ServerConnection, query: bytes, parameters: Sequence[Any]) -> list[Row]:
+def rows_of(connection: PostgresConnection, query: bytes, parameters: Sequence[Any]) -> list[Row]:
     """Run a statement, and return its rows."""
     cursor = connection.execute(query, parameters, binary=bool(parameters))
     return cursor.fetchall() if cursor.description is not None else []
@@ -174,7 +174,7 @@ class Connections:
         _pools.add(self)
 
     def _start(self) -> None:
-        self._idle: list[ServerConnection] = []
+        self._idle: list[PostgresConnection] = []
         self._lent = 0
         self._changed = Condition()
         # A store that nobody refers to any more leaves no connection open.
@@ -203,7 +203,7 @@ class Connections:
             raise lost.error from None
 
     @contextmanager
-    def transaction(self) -> Iterator[ServerConnection]:
+    def transaction(self) -> Iterator[PostgresConnection]:
         """Lend a connection inside of one transaction."""
         try:
             with self.lend() as connection, connection.transaction():
@@ -227,7 +227,7 @@ class Connections:
         if self.closed:
             raise Closed(f"{self.address.place} was closed", hint="open it again")
 
-    def connect(self) -> ServerConnection:
+    def connect(self) -> PostgresConnection:
         """Open a connection."""
         address = self.address
         connection = self._connect_or_fail()
@@ -237,17 +237,17 @@ class Connections:
         connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
         return connection
 
-    def _connect_or_fail(self) -> ServerConnection | Error:
+    def _connect_or_fail(self) -> PostgresConnection | Error:
         address = self.address
         try:
-            return ServerConnection.connect(
+            return PostgresConnection.connect(
                 **address.login, autocommit=True, prepare_threshold=None
             )
         except psycopg.Error as error:
             return login_failed(error, address.place, address.secrets)
 
     @contextmanager
-    def lend(self) -> Iterator[ServerConnection]:
+    def lend(self) -> Iterator[PostgresConnection]:
         """Lend a connection; a failure on it becomes one of our errors."""
         connection = self._take()
         try:
@@ -262,7 +262,7 @@ class Connections:
         finally:
             self._give_back(connection)
 
-    def _take(self) -> ServerConnection:
+    def _take(self) -> PostgresConnection:
         with self._changed:
             self.check_open()
             while self._idle:
@@ -289,7 +289,7 @@ class Connections:
             )
         self.check_open()
 
-    def _give_back(self, connection: ServerConnection) -> None:
+    def _give_back(self, connection: PostgresConnection) -> None:
         is_idle = (
             not connection.closed
             and connection.pgconn.transaction_status == TransactionStatus.IDLE
@@ -336,7 +336,7 @@ class _ConnectionLost(Exception):
         self.error = error
 
 
-def _has_news(connection: ServerConnection) -> bool:
+def _has_news(connection: PostgresConnection) -> bool:
     """Tell whether something has arrived on an idle connection: its end, mostly."""
     if connection.closed:
         return True
@@ -347,7 +347,7 @@ def _has_news(connection: ServerConnection) -> bool:
     return bool(poll.poll(0))
 
 
-def _close_all(connections: list[ServerConnection]) -> None:
+def _close_all(connections: list[PostgresConnection]) -> None:
     while connections:
         connections.pop().close()
 

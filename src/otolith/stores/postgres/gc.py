@@ -41,7 +41,7 @@ from typing import Any, TypeVar
 
 from otolith.errors import Busy
 from otolith.stores.base import CollectionReport, Links, Progress, ignore_progress
-from otolith.stores.postgres.connections import Connections, Row, ServerConnection, rows_of
+from otolith.stores.postgres.connections import Connections, PostgresConnection, Row, rows_of
 from otolith.stores.postgres.objects import decode
 from otolith.stores.postgres.schema import StoreSchema
 from otolith.types import Hash
@@ -109,7 +109,7 @@ class PostgresCollector:
         self._renew_at = 0.0
         self._was_replaced = False
         self._longest_seconds = 0.0
-        self._held: ServerConnection | None = None  # has the gate alone
+        self._held: PostgresConnection | None = None  # has the gate alone
 
     def run(
         self, forget_before: int, *, progress: Progress | None, dry_run: bool, erase: bool

@@ -25,7 +25,7 @@ import psycopg
 from psycopg.sql import SQL, Identifier
 
 from otolith.errors import Closed, Error
-from otolith.stores.postgres.connections import Connections, ServerConnection
+from otolith.stores.postgres.connections import Connections, PostgresConnection
 from otolith.stores.postgres.failures import statement_failed
 from otolith.stores.postgres.schema import StoreSchema
 
@@ -185,7 +185,7 @@ class RefListener:
             self._failure, self._thread = error, None
             self.changed.notify_all()
 
-    def _connect(self) -> ServerConnection:
+    def _connect(self) -> PostgresConnection:
         """Return a connection that listens, announced to writers (rule 1)."""
         connection = self._connections.connect()
         try:
@@ -197,7 +197,7 @@ class RefListener:
             raise
         return connection
 
-    def _announce(self, connection: ServerConnection) -> None:
+    def _announce(self, connection: PostgresConnection) -> None:
         with connection.transaction():
             connection.execute(self._schema.statement(_GATE))
             connection.execute(self._schema.statement(_ANNOUNCE), [_LISTEN_SECONDS * 1_000_000])
@@ -207,7 +207,7 @@ class RefListener:
             self._is_listening = True
             self.changed.notify_all()
 
-    def _listen(self, connection: ServerConnection, alarm: socket.socket) -> None:
+    def _listen(self, connection: PostgresConnection, alarm: socket.socket) -> None:
         """Report what arrives, until the alarm."""
         renew_at = monotonic() + _RENEW_SECONDS
         while True:
@@ -221,14 +221,14 @@ class RefListener:
                 self._renew(connection)
                 renew_at = monotonic() + _RENEW_SECONDS
 
-    def _renew(self, connection: ServerConnection) -> None:
+    def _renew(self, connection: PostgresConnection) -> None:
         """Push the time ahead (rule 2)."""
         times = [_LISTEN_SECONDS * 1_000_000, _SPARE_SECONDS * 1_000_000]
         if not connection.execute(self._schema.statement(_RENEW), times).fetchall():
             self._has_missed = True
             self._announce(connection)
 
-    def _report_all(self, connection: ServerConnection) -> None:
+    def _report_all(self, connection: PostgresConnection) -> None:
         rows = connection.execute(self._schema.statement(_NAMES)).fetchall()
         self._report({name.decode() for (name,) in rows})
         self._has_missed = False
@@ -240,7 +240,9 @@ class RefListener:
             self.changed.notify_all()
 
 
-def _wait(seconds: float, alarm: socket.socket, connection: ServerConnection | None = None) -> bool:
+def _wait(
+    seconds: float, alarm: socket.socket, connection: PostgresConnection | None = None
+) -> bool:
     """Wait for the alarm, or for something that arrives; return whether it was the alarm."""
     with selectors.DefaultSelector() as selector:
         selector.register(alarm, selectors.EVENT_READ)

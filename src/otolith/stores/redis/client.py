@@ -46,7 +46,7 @@ Word = str | bytes | int | float
 """A part of a command."""
 
 
-class ServerConnection(Protocol):
+class RedisConnection(Protocol):
     """What is used of a connection of redis-py."""
 
     def connect(self) -> None:
@@ -126,13 +126,13 @@ class RedisAddress(NamedTuple):
             "failover" in options,
         )
 
-    def connection(self) -> ServerConnection:
+    def connection(self) -> RedisConnection:
         """Return a connection that is not open yet."""
         kind: Any = SSLConnection if self.is_tls else Connection
         if "path" in self.arguments:
             kind = UnixDomainSocketConnection
         return cast(
-            "ServerConnection", kind(**self.arguments, protocol=2, retry=Retry(NoBackoff(), 0))
+            "RedisConnection", kind(**self.arguments, protocol=2, retry=Retry(NoBackoff(), 0))
         )
 
 
@@ -168,7 +168,7 @@ class Client:
         self.base = f"{{{address.prefix}}}:"
         self.channel = f"{self.base}moved:{address.arguments['db']}"
         self._lock = Lock()
-        self._idle: list[ServerConnection] = []
+        self._idle: list[RedisConnection] = []
         self._process = os.getpid()
         self._is_closed = False
         finalize(self, _disconnect, self._idle)  # if nobody closes it
@@ -224,7 +224,7 @@ class Client:
             self._is_closed = True
             _disconnect(self._idle)
 
-    def dial(self) -> ServerConnection:
+    def dial(self) -> RedisConnection:
         """Return a new connection, for a use of its own.
 
         Raises:
@@ -245,7 +245,7 @@ class Client:
             raise self._error(error) from None
 
     @contextmanager
-    def _borrowed(self) -> Iterator[ServerConnection]:
+    def _borrowed(self) -> Iterator[RedisConnection]:
         """Lend a connection. After an error whose reply may still come it is not used again."""
         self.check_open()
         with self.translated():
@@ -261,7 +261,7 @@ class Client:
             finally:
                 self._return(wire, is_sound=is_sound)
 
-    def _idle_wire(self) -> ServerConnection | None:
+    def _idle_wire(self) -> RedisConnection | None:
         """Return an idle connection that the server has not closed."""
         while True:
             with self._lock:
@@ -276,7 +276,7 @@ class Client:
                     return wire
             wire.disconnect()
 
-    def _return(self, wire: ServerConnection, *, is_sound: bool) -> None:
+    def _return(self, wire: RedisConnection, *, is_sound: bool) -> None:
         with self._lock:
             if is_sound and not self._is_closed and len(self._idle) < _IDLE_CONNECTIONS:
                 self._idle.append(wire)
@@ -321,7 +321,7 @@ class Client:
         return Unavailable(f"{where}: {text}", hint="check that the server runs and is reachable")
 
 
-def _disconnect(idle: list[ServerConnection]) -> None:
+def _disconnect(idle: list[RedisConnection]) -> None:
     while idle:
         idle.pop().disconnect()
 

@@ -13,7 +13,7 @@ from typing import Any
 from redis import exceptions
 
 from otolith.errors import Closed, Unavailable
-from otolith.stores.redis.client import Client, ServerConnection, pack
+from otolith.stores.redis.client import Client, RedisConnection, pack
 
 _PAUSE_SECONDS = 0.1
 
@@ -26,7 +26,7 @@ class RedisSubscription:
         self._prefix = prefix
         self._names = names
         self._is_closed = False
-        self._wire: ServerConnection | None = self._connected()
+        self._wire: RedisConnection | None = self._connected()
 
     def wait(self, timeout_seconds: float) -> set[str]:
         """Return the names of refs that may have moved since the last call.
@@ -63,7 +63,7 @@ class RedisSubscription:
         if self._is_closed:
             raise Closed("this subscription was closed", hint="subscribe again")
 
-    def _connected(self) -> ServerConnection:
+    def _connected(self) -> RedisConnection:
         """Return a connection on which the server has confirmed the subscription."""
         wire = self._client.dial()
         with self._client.translated():
@@ -82,7 +82,7 @@ class RedisSubscription:
                     raise
                 sleep(min(_PAUSE_SECONDS, max(0.0, deadline - monotonic())))
 
-    def _message(self, wire: ServerConnection, left: float) -> list[str]:
+    def _message(self, wire: RedisConnection, left: float) -> list[str]:
         """Return the names of one message, or nothing after a time."""
         if not wire.can_read(timeout=left):
             return []
