@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Literal
 
 from otolith.codecs import Codecs
 from otolith.durations import Duration
 from otolith.errors import Invalid
 from otolith.session import Repo
-from otolith.stores import open_store
+from otolith.stores import open_store, with_tiers
 from otolith.types import Clock
 
 
@@ -25,6 +26,7 @@ def open(  # noqa: PLR0913 - each is an option of its own, by keyword
     read_only: bool = False,
     create: bool = True,
     expire: Duration | None = None,
+    tiers: str | Sequence[str] | None = None,
     cache_bytes: int = 64 << 20,
     load_limit_bytes: int | None = None,
 ) -> Repo:
@@ -33,7 +35,9 @@ def open(  # noqa: PLR0913 - each is an option of its own, by keyword
     `url` is a path, `sqlite:///…`, `memory:`, or the address of a server such as `redis://…`.
     `durability="fast"` lets a power cut (not a crash) take the last commits. `limit_bytes` makes
     the store refuse what would not fit. `expire`, such as "1h", lets sessions disappear to which
-    nothing was committed for so long; see `Repo.expire`.
+    nothing was committed for so long; see `Repo.expire`. `tiers`, such as
+    "memory:256MB,ssd.db;limit=10GB", are caches of objects in front of the store, the hottest
+    first; `repo.store.tiers()` shows what is in them.
     `pickle="signed"`, the default, stores objects of any class as a last resort, and loads only
     those that the user's own key signed; with "never" they are refused.
     `load_limit_bytes`, this machine's memory unless given, is how long the encoding of a value may
@@ -56,8 +60,15 @@ def open(  # noqa: PLR0913 - each is an option of its own, by keyword
     options: dict[str, object] = {"limit_bytes": limit_bytes}
     if place != "memory:":
         options |= {"durability": durability, "read_only": read_only, "create": create}
+    store = open_store(place, **options)
+    if tiers is not None:
+        try:
+            store = with_tiers(store, tiers)
+        except BaseException:
+            store.close()
+            raise
     repo = Repo(
-        open_store(place, **options),
+        store,
         author=author,
         codecs=codecs,
         pickle=pickle,

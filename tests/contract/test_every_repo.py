@@ -115,3 +115,9 @@ class TestBucket(RepoContract):
     def reopen(self, repo, folder):
         repo.close()
         return self.make(folder)
+
+
+class TestTiered(TestSqliteFull):
+    def make(self, folder):
+        tiers = f"memory:20kB,{folder}/warm.db;limit=1MB"
+        return otolith.open(folder / "repo.db", durability="fast", tiers=tiers, cache_bytes=0)

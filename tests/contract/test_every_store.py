@@ -17,11 +17,15 @@ from otolith.stores import (
     KeyValueStore,
     KVStore,
     Memory,
+    MemoryCache,
     MemoryStore,
     MirroredStore,
     PostgresStore,
     RetryingStore,
     SqliteStore,
+    StoreCache,
+    TieredStore,
+    with_tiers,
 )
 from otolith.stores.bucket import BucketStore, packs, upkeep, writer
 from otolith.testing import Fault, FaultyStore, StoreContract
@@ -277,6 +281,22 @@ class TestBucketInAzure(TestBucket):
     @pytest.fixture(autouse=True)
     def _server(self, request):
         self.server = request.getfixturevalue("azure_server")
+
+
+class TestTiered(TestSqliteFull):
+    """A little memory, a file with a limit and a whole file in front of a file."""
+
+    def make(self, folder):
+        cold = SqliteStore(folder / "store.db", durability="fast")
+        small = SqliteStore(folder / "small.db", durability="fast", limit_bytes=1 << 20)
+        large = SqliteStore(folder / "large.db", durability="fast")
+        memory = MemoryCache(limit_bytes=4000)
+        return TieredStore(cold, [memory, StoreCache(small), StoreCache(large)])
+
+
+class TestTieredByText(StoreContract):
+    def make(self, folder):
+        return with_tiers(MemoryStore(), "memory:10kB")
 
 
 def test_no_store_escapes_the_table():

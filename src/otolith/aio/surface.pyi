@@ -584,6 +584,7 @@ def open(
     read_only: bool = False,
     create: bool = True,
     expire: Duration | None = None,
+    tiers: str | Sequence[str] | None = None,
     cache_bytes: int = ...,
     load_limit_bytes: int | None = None,
 ) -> Opener[Any, Repo]: ...

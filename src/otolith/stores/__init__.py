@@ -41,10 +41,22 @@ from otolith.stores.base import (
     newest_first,
 )
 from otolith.stores.keyvalue import KeyValueStore, KVStore
-from otolith.stores.layers import CachedStore, Layer, MirroredStore, RetryingStore
+from otolith.stores.layers import (
+    CachedStore,
+    Evictions,
+    Layer,
+    MemoryCache,
+    MirroredStore,
+    ObjectCache,
+    RetryingStore,
+    StoreCache,
+    Tier,
+    TieredStore,
+)
 from otolith.stores.memory import MemoryStore
 from otolith.stores.server_url import without_secrets
 from otolith.stores.sqlite import SqliteStore
+from otolith.stores.tier_list import with_tiers
 from otolith.stores.url import Cache, Disk, as_store, open_store
 from otolith.stores.url import InMemory as Memory  # otolith.memory has another Memory
 
@@ -77,6 +89,7 @@ __all__ = [
     "Collector",
     "Disk",
     "EtcdStore",
+    "Evictions",
     "Expirer",
     "FailoverWarning",
     "IntegrityChecker",
@@ -88,11 +101,13 @@ __all__ = [
     "Leaser",
     "Links",
     "Memory",
+    "MemoryCache",
     "MemoryStore",
     "MirroredStore",
     "Move",
     "Notifier",
     "Object",
+    "ObjectCache",
     "PostgresStore",
     "Preparer",
     "Progress",
@@ -101,8 +116,11 @@ __all__ = [
     "RetryingStore",
     "SqliteStore",
     "Store",
+    "StoreCache",
     "Subscription",
     "Swap",
+    "Tier",
+    "TieredStore",
     "Usage",
     "as_store",
     "check_batch",
@@ -112,6 +130,7 @@ __all__ = [
     "held_by",
     "newest_first",
     "open_store",
+    "with_tiers",
     "without_secrets",
 ]
 

@@ -26,7 +26,7 @@ from otolith.errors import Invalid, MissingExtra, Unsupported
 from otolith.shapes import check_argument
 from otolith.stores.base import Store, check_limit
 from otolith.stores.keyvalue import KeyValueStore, KVStore
-from otolith.stores.layers import CachedStore
+from otolith.stores.layers import CachedStore, ObjectCache
 from otolith.stores.memory import MemoryStore
 from otolith.stores.sqlite import SqliteStore
 
@@ -49,6 +49,9 @@ _ON_SERVERS = {
 }
 """By scheme: the module, the class, and the extra that brings its client."""
 
+CACHES = {"redis": "RedisCache", "rediss": "RedisCache"}
+"""By scheme: the class by which a server is a cache in front of another store."""
+
 _METHODS = ("read", "write", "ref", "refs", "moves", "find", "usage", "close")
 
 
@@ -67,7 +70,8 @@ def open_store(url: str | os.PathLike[str], **options: Any) -> Store:
     if scheme == "sqlite":
         return _construct(SqliteStore, options, file_in(_sqlite_path(rest)))
     if scheme in _ON_SERVERS:
-        return _construct(_server_store(scheme), options, text)
+        module, name, extra = _ON_SERVERS[scheme]
+        return _construct(_import(scheme, module, name, extra), options, text)
     if scheme != "memory":
         known = ", ".join(f"{name}:" for name in ("memory", "sqlite", *_ON_SERVERS))
         raise Unsupported(f"no store for {scheme}:", hint=f"use {known} or a path")
@@ -76,15 +80,32 @@ def open_store(url: str | os.PathLike[str], **options: Any) -> Store:
     return _construct(MemoryStore, options)
 
 
-def _server_store(scheme: str) -> Callable[..., Store]:
-    """Import the store of a scheme.
+def scheme_of(place: str) -> str:
+    """Return the scheme of a URL; that of a path is empty."""
+    found = _SCHEME.match(place)
+    return found[1].lower() if found is not None else ""
+
+
+def open_server_cache(url: str, **options: Any) -> ObjectCache:
+    """Open a server as a cache of objects; its scheme is one of `CACHES`.
 
     Raises:
         MissingExtra: its client is not installed.
     """
-    module, name, extra = _ON_SERVERS[scheme]
+    scheme = scheme_of(url)
+    module, _, extra = _ON_SERVERS[scheme]
+    found: ObjectCache = _import(scheme, module, CACHES[scheme], extra)(url, **options)
+    return found
+
+
+def _import(scheme: str, module: str, name: str, extra: str) -> Callable[..., Any]:
+    """Import the class of a scheme.
+
+    Raises:
+        MissingExtra: its client is not installed.
+    """
     try:
-        found: Callable[..., Store] = getattr(import_module(f"otolith.stores.{module}"), name)
+        found: Callable[..., Any] = getattr(import_module(f"otolith.stores.{module}"), name)
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("otolith"):
             raise

@@ -6,10 +6,12 @@ The descriptions of values in views, at the command line and in tracebacks are m
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 
 ELLIPSIS = "…"
 _SIZES = (("GB", 10**9), ("MB", 10**6), ("kB", 10**3))
+_BYTES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30}
 
 
 def clip(text: str, limit: int) -> str:
@@ -80,3 +82,12 @@ def size_text(size_bytes: float) -> str:
         if size_bytes >= factor:
             return f"{size_bytes / factor:.1f} {unit}"
     return f"{size_bytes:.0f} B"
+
+
+def parse_size(text: str) -> int | None:
+    """Return the bytes of a text such as `512M`, `2 GB` or `2GiB`.
+
+    None if it is not a size of at least one byte.
+    """
+    found = re.fullmatch(r"([0-9]{1,18}(?:\.[0-9]{1,18})?)\s*([kmg]i?|)b?", text.strip().lower())
+    return int(float(found[1]) * _BYTES[found[2]]) or None if found is not None else None

@@ -12,7 +12,6 @@ the other began.
 from __future__ import annotations
 
 import os
-import re
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -27,9 +26,8 @@ from otolith.cli.location import open_current
 from otolith.cli.options import GlobalOptions
 from otolith.errors import Invalid
 from otolith.session import Versioned
+from otolith.text import parse_size
 from otolith.workspace import Runner, Workspace
-
-_BYTES = {"": 1, "k": 1000, "m": 1000**2, "g": 1000**3, "ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30}
 
 _OPTIONS = (
     click.option(
@@ -96,9 +94,8 @@ def parse_bytes(size: str) -> int:
     Raises:
         UsageError: it is not a size.
     """
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmg]i?|)b?", size.strip().lower())
-    count = 0 if found is None else int(float(found[1]) * _BYTES[found[2]])
-    if count < 1:
+    count = parse_size(size)
+    if count is None:
         hint = "write 512M, 2G, 2GiB or a number of bytes above 0"
         raise click.UsageError(f"{size!r} is not a size\n{hint}")
     return count

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from otolith.errors import Unsupported
+from otolith.errors import Corrupt, Unsupported
 from otolith.stores.base import (
     Batch,
     Capabilities,
@@ -41,6 +41,12 @@ class Layer:
     def __repr__(self) -> str:
         """Show the inner store."""
         return f"<{type(self).__name__} of {self.inner!r}>"
+
+    @property
+    def path(self) -> str | None:
+        """The file of the inner store, if it has one."""
+        found = getattr(self.inner, "path", None)
+        return found if isinstance(found, str) else None
 
     @property
     def capabilities(self) -> Capabilities:
@@ -143,3 +149,16 @@ class Layer:
 
     def _lacks(self, what: str) -> Unsupported:
         return Unsupported(f"{type(self.inner).__name__} {what}", hint="use another store")
+
+
+def read_intact(store: Store, hashes: Sequence[Hash]) -> dict[Hash, bytes]:
+    """Return the objects that are there; those with wrong bytes are left out, not an error."""
+    try:
+        return store.read(hashes)
+    except Corrupt:
+        if len(hashes) == 1:
+            return {}
+    found: dict[Hash, bytes] = {}
+    for name in hashes:
+        found |= read_intact(store, [name])
+    return found

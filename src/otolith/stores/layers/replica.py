@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from threading import Lock
 
-from otolith.errors import Conflict, Corrupt, Error, NotFound
+from otolith.errors import Conflict, Error, NotFound
 from otolith.stores.base import (
     Batch,
     CollectionReport,
@@ -30,7 +30,7 @@ from otolith.stores.base import (
     Store,
     Swap,
 )
-from otolith.stores.layers.layer import Layer
+from otolith.stores.layers.layer import Layer, read_intact
 from otolith.types import Hash
 
 _PENDING_BYTES = 64 << 20
@@ -63,10 +63,7 @@ class MirroredStore(Layer):
 
     def read(self, hashes: Sequence[Hash]) -> dict[Hash, bytes]:
         """Return the objects that are there; what the primary has lost comes from the replica."""
-        try:
-            found = self.inner.read(hashes)
-        except Corrupt:
-            found = self._read_one_by_one(hashes)
+        found = read_intact(self.inner, hashes)
         missing = [name for name in hashes if name not in found]
         return found | self._from_replica(missing) if missing else found
 
@@ -150,16 +147,6 @@ class MirroredStore(Layer):
             self.replica.write(
                 Batch(swaps=[Swap(name, old, new)], needs=needs, time=batch.time, note=batch.note)
             )
-
-    def _read_one_by_one(self, hashes: Sequence[Hash]) -> dict[Hash, bytes]:
-        """Return the objects that are intact, when reading them together has failed."""
-        found: dict[Hash, bytes] = {}
-        for name in hashes:
-            try:
-                found |= self.inner.read([name])
-            except Corrupt:
-                continue
-        return found
 
     def _from_replica(self, missing: Sequence[Hash]) -> dict[Hash, bytes]:
         """Return what the replica has of objects that the primary has not."""

@@ -1,0 +1,157 @@
+"""Tiers that fail, stall or lie cost time, and never an answer."""
+
+from __future__ import annotations
+
+import threading
+from random import Random
+
+import pytest
+
+from otolith.errors import Corrupt
+from otolith.stores import Batch, MemoryCache, MemoryStore, SqliteStore, StoreCache, TieredStore
+from otolith.testing import Fault, FaultyStore, blob
+from tests.patience import HANG_SECONDS
+
+
+class Clock:
+    seconds = 0.0
+
+    def __call__(self):
+        return self.seconds
+
+
+def tiered(warm, *, cold=None, memory_bytes=1, clock=None):
+    """A store over a warm tier; with one byte of memory, every read gets there."""
+    cold = cold if cold is not None else MemoryStore()
+    memory = MemoryCache(limit_bytes=memory_bytes)
+    return TieredStore(cold, [memory, StoreCache(warm)], clock=clock or Clock())
+
+
+def test_a_tier_that_fails_is_a_miss_and_is_left_alone_for_a_while():
+    clock, warm, item = Clock(), FaultyStore(MemoryStore()), blob("a")
+    store = tiered(warm, clock=clock)
+    store.write(Batch(objects=[item]))
+    warm.plan = [Fault("*")]
+    before = warm.calls.total()
+    for _ in range(10):
+        assert store.read([item.hash]) == {item.hash: item.data}
+        store.write(Batch(objects=[item]))
+    assert warm.calls.total() == before + 1
+    assert store._levels[1].report().errors == 1
+    clock.seconds += 6
+    warm.plan = []
+    assert store.read([item.hash]) == {item.hash: item.data}
+    assert store.tiers()[1].hits == 1
+
+
+@pytest.mark.parametrize("call", ["read", "write"])
+def test_a_tier_that_stalls_is_left_alone_for_a_while(call):
+    clock, item = Clock(), blob("a")
+
+    class Stalled(FaultyStore):
+        slow = ""
+
+        def _meet(self, call):
+            clock.seconds += 3 if call == self.slow else 0
+            return super()._meet(call)
+
+    warm = Stalled(MemoryStore())
+    store = tiered(warm, clock=clock)
+    store.write(Batch(objects=[item]))
+    warm.slow = call
+    before = warm.calls[call]
+    for _ in range(10):
+        assert store.read([item.hash]) == {item.hash: item.data}
+        store.write(Batch(objects=[item]))
+    assert warm.calls[call] == before + 1
+    assert store._levels[1].report().errors == 1
+
+
+def test_a_tier_that_lies_is_a_miss():
+    warm, item = FaultyStore(MemoryStore()), blob("a")
+    store = tiered(warm)
+    store.write(Batch(objects=[item]))
+    warm.plan = [Fault("read", kind="flip")]
+    assert store.read([item.hash]) == {item.hash: item.data}
+    tier = store.tiers()[1]
+    assert (tier.hits, tier.misses, tier.errors) == (0, 1, 1)
+
+
+def test_a_tier_that_answers_what_nobody_asked_is_not_believed():
+    asked, other = blob("asked"), blob("other")
+
+    class Confused(MemoryStore):
+        def read(self, hashes):
+            return {asked.hash: other.data, other.hash: other.data}
+
+    store = tiered(Confused())
+    store.write(Batch(objects=[asked]))
+    assert store.read([asked.hash]) == {asked.hash: asked.data}
+
+
+def test_a_bit_that_flips_in_the_file_of_a_tier_is_a_miss(tmp_path):
+    random = Random(1)
+    items = [blob(random.randbytes(3000)) for _ in range(3)]
+    cold = MemoryStore()
+    cold.write(Batch(objects=items))
+    warm = SqliteStore(tmp_path / "warm.db")
+    tiered(warm, cold=cold).read([item.hash for item in items])
+    warm.close()
+    with (tmp_path / "warm.db").open("r+b") as file:
+        content = file.read()
+        place = content.index(items[1].data[1000:1010])
+        file.seek(place)
+        file.write(bytes([content[place] ^ 1]))
+    warm = SqliteStore(tmp_path / "warm.db")
+    with pytest.raises(Corrupt):
+        warm.read([items[1].hash])
+    store = tiered(warm, cold=cold)
+    assert store.read([item.hash for item in items]) == {i.hash: i.data for i in items}
+    assert (store.tiers()[1].hits, store.tiers()[1].misses) == (2, 1)
+    store.close()
+
+
+def test_a_tier_whose_disk_is_full_takes_nothing_more(tmp_path):
+    limit = 200_000
+    warm = SqliteStore(tmp_path / "warm.db", durability="fast", limit_bytes=limit)
+    store = tiered(warm)
+    random = Random(1)
+    large = blob(random.randbytes(3 * limit))
+    store.write(Batch(objects=[large]))
+    assert store.read([large.hash]) == {large.hash: large.data}
+    assert store.tiers()[1].errors == 0
+    store.close()
+
+
+def test_threads_read_right_answers_and_every_read_is_counted(tmp_path, rounds):
+    cold, random = MemoryStore(), Random(1)
+    items = [blob(random.randbytes(random.randint(1, 3000))) for _ in range(300)]
+    cold.write(Batch(objects=items))
+    limit = 1 << 18
+    warm = SqliteStore(tmp_path / "warm.db", durability="fast", limit_bytes=limit)
+    store = tiered(warm, cold=cold, memory_bytes=60_000)
+    count, wrong = rounds(300, 3000), []
+
+    def reader(seed):
+        choice = Random(seed)
+        for _ in range(count):
+            some = choice.sample(items, 5)
+            if store.read([item.hash for item in some]) != {i.hash: i.data for i in some}:
+                wrong.append(some)
+
+    threads = [threading.Thread(target=reader, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(HANG_SECONDS)
+        assert not thread.is_alive()
+    assert wrong == []
+    memory, warm_tier, below = store.tiers()
+    assert memory.hits + memory.misses == 4 * count * 5
+    assert memory.misses == warm_tier.hits + warm_tier.misses
+    assert warm_tier.misses == below.hits
+    assert memory.stored_bytes <= 60_000
+    assert warm_tier.stored_bytes <= limit
+    assert memory.evictions.room > 0
+    assert warm_tier.errors == 0
+    store.close()
