@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import threading
 from random import Random
+from time import monotonic
 
 import pytest
 
 from otolith.errors import Corrupt
-from otolith.stores import Batch, MemoryCache, MemoryStore, SqliteStore, StoreCache, TieredStore
+from otolith.stores import (
+    Batch,
+    MemoryCache,
+    MemoryStore,
+    SqliteStore,
+    StoreCache,
+    TieredStore,
+    with_tiers,
+)
 from otolith.testing import Fault, FaultyStore, blob
-from tests.patience import HANG_SECONDS
+from tests.patience import HANG_SECONDS, seconds
 
 
 class Clock:
@@ -154,4 +163,46 @@ def test_threads_read_right_answers_and_every_read_is_counted(tmp_path, rounds):
     assert warm_tier.stored_bytes <= limit
     assert memory.evictions.room > 0
     assert warm_tier.errors == 0
+    store.close()
+
+
+# ---------------------------------------------------------------- a Redis server
+
+
+@pytest.fixture
+def server(tmp_path):
+    servers = pytest.importorskip("tests.servers.redis")
+    with servers.redis_server(tmp_path / "redis") as server:
+        yield server
+
+
+def test_a_redis_server_is_a_tier_that_machines_share(server):
+    cold, item = FaultyStore(MemoryStore()), blob("a")
+    tiers = f"memory:1MB,{server.url};age=1h"
+    first, second = with_tiers(cold, tiers), with_tiers(cold, tiers)
+    first.write(Batch(objects=[item]))
+    assert second.read([item.hash]) == {item.hash: item.data}
+    assert cold.calls["read"] == 0
+    tier = second.tiers()[1]
+    assert (tier.hits, tier.objects, tier.errors) == (1, None, 0)
+    first.close()
+    second.close()
+
+
+def test_a_redis_server_that_freezes_and_dies_costs_time_and_no_answer(server):
+    items = [blob(bytes([number]) * 100) for number in range(50)]
+    cold = MemoryStore()
+    cold.write(Batch(objects=items))
+    store = with_tiers(cold, f"memory:1,{server.url}&timeout=0.2")
+    store.read([items[0].hash])
+    server.freeze()
+    began = monotonic()
+    for item in items:
+        assert store.read([item.hash]) == {item.hash: item.data}
+    assert monotonic() - began < seconds(2)
+    server.thaw()
+    server.kill()
+    for item in items:
+        assert store.read([item.hash]) == {item.hash: item.data}
+    assert store.tiers()[1].errors >= 1
     store.close()

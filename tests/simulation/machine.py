@@ -38,7 +38,12 @@ from otolith.types import Hash
 from tests.simulation.linearizability import Call, LookCall, SwapCall
 from tests.simulation.scheduler import Killed, Lock, RLock, Scheduler
 
-_LOCKS = ("stores.sqlite.connections", "stores.sqlite.objects", "stores.layers.cache")
+_LOCKS = (
+    "stores.sqlite.connections",
+    "stores.sqlite.objects",
+    "stores.layers.tiers",
+    "stores.layers.memory_cache",
+)
 _PATIENCE = 20  # how often others get their turn before a wait for the write lock is over
 _REFUSALS = (Busy, Closed, Conflict, Denied, Full, Invalid, NotFound, ReadOnly)
 

@@ -59,7 +59,7 @@ class MemoryCache:
     """Objects in the memory of this process; threads may share it.
 
     `limit_bytes` bounds the objects with all that is remembered about them: each counts with
-    `entry_bytes` more than its length. `clock` returns seconds.
+    `entry_bytes` more than its length. `clock` returns seconds. `hits` and `misses` count objects.
     """
 
     errors = 0
@@ -86,6 +86,7 @@ class MemoryCache:
         self._bytes = 0
         self._new_bytes = 0
         self.evictions = Evictions()
+        self.hits = self.misses = 0
 
     def __repr__(self) -> str:
         """Show the limit."""
@@ -93,13 +94,19 @@ class MemoryCache:
 
     def get_many(self, hashes: Sequence[Hash]) -> dict[Hash, bytes]:
         """Return the objects that are in the cache."""
+        found: dict[Hash, bytes] = {}
         with self._lock:
-            found = [entry for entry in map(self._entries.get, hashes) if entry is not None]
-            for entry in found:
+            for name in hashes:
+                entry = self._entries.get(name)
+                if entry is None:
+                    continue
+                found[name] = entry.data
                 entry.was_used = True
                 if entry.reads < _MOST_READS:
                     entry.reads += 1
-        return {entry.name: entry.data for entry in found}
+            self.hits += len(found)
+            self.misses += len(hashes) - len(found)
+        return found
 
     def put_many(self, objects: Mapping[Hash, bytes]) -> dict[Hash, bytes]:
         """Add objects; return those evicted that the next tier has not got (`mark_only_here`)."""

@@ -136,18 +136,16 @@ class _Level:
     def get(self, hashes: Sequence[Hash]) -> dict[Hash, bytes]:
         """Return the objects that are here, with the bytes that their hashes name."""
         if self.memory is not None:
-            found = self.memory.get_many(hashes)
-        else:
-            answer = self._call(lambda: self.cache.get_many(hashes)) or {}
-            found = {name: answer[name] for name in hashes if name in answer}
-            lies = [name for name, data in found.items() if digest(data) != name]
-            for name in lies:
-                del found[name]
-            if lies:
-                self.count(errors=len(lies))
+            return self.memory.get_many(hashes)
+        answer = self._call(lambda: self.cache.get_many(hashes)) or {}
+        found = {name: answer[name] for name in hashes if name in answer}
+        lies = [name for name, data in found.items() if digest(data) != name]
+        for name in lies:
+            del found[name]
         with self._lock:
             self.hits += len(found)
             self.misses += len(hashes) - len(found)
+            self._errors += len(lies)
         return found
 
     def put(self, objects: Mapping[Hash, bytes]) -> Mapping[Hash, bytes] | None:
@@ -172,12 +170,13 @@ class _Level:
         usage, evictions = None, Evictions()
         if isinstance(self.cache, BoundedCache):
             usage, evictions = self._call(self.cache.usage), self.cache.evictions
+        counted = self if self.memory is None else self.memory
         with self._lock:
             return Tier(
                 repr(self.cache).strip("<>"),
                 *_sizes(usage),
-                self.hits,
-                self.misses,
+                counted.hits,
+                counted.misses,
                 self.promoted,
                 self.written,
                 evictions,
