@@ -120,6 +120,16 @@ def test_a_bit_that_flips_in_the_file_of_a_tier_is_a_miss(tmp_path):
     store.close()
 
 
+def test_the_tiers_can_be_shown_while_the_store_is_down():
+    cold, item = FaultyStore(MemoryStore()), blob("a")
+    store = tiered(MemoryStore(), cold=cold, memory_bytes=1000)
+    store.write(Batch(objects=[item]))
+    cold.plan = [Fault("*")]
+    assert store.read([item.hash]) == {item.hash: item.data}
+    memory, _, below = store.tiers()
+    assert (memory.hits, below.objects, below.written) == (1, None, 1)
+
+
 def test_a_tier_whose_disk_is_full_takes_nothing_more(tmp_path):
     limit = 200_000
     warm = SqliteStore(tmp_path / "warm.db", durability="fast", limit_bytes=limit)

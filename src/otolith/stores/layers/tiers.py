@@ -26,7 +26,7 @@ from time import monotonic
 from typing import Protocol, TypeVar, runtime_checkable
 
 from otolith import text
-from otolith.errors import Closed, Error, Invalid
+from otolith.errors import Closed, Error, Invalid, Unavailable
 from otolith.stores.base import (
     Batch,
     CollectionReport,
@@ -255,7 +255,10 @@ class TieredStore(Layer):
     def tiers(self) -> list[Tier]:
         """Return what is in each tier and why, hot first; the last is the store underneath."""
         self._check_open()
-        usage = self.inner.usage()
+        try:
+            usage = self.inner.usage()
+        except Unavailable:
+            usage = None
         with self._lock:
             hits, misses, written = self._cold
         name = repr(self.inner).strip("<>")
