@@ -270,6 +270,33 @@ def test_hot_objects_stay_when_everything_is_read_once(names):
     assert hit_ratio(cache, hot[:2000], names) > 0.9
 
 
+def add(cache, names):
+    for name in names:
+        cache.put_many({name: bytes(100)})
+
+
+def test_a_new_object_has_a_fifth_of_a_full_cache_to_be_read_in(names):
+    cache = MemoryCache(limit_bytes=100 * 600)
+    for _ in range(2):
+        hit_ratio(cache, range(100), names)
+    add(cache, names[100:140])  # from now on, the queue of new objects is as long as it gets
+    add(cache, [names[200], *names[300:319]])
+    assert cache.get_many([names[200]])
+    add(cache, names[400:440])
+    assert cache.get_many([names[200]]), "it was read in time"
+    assert not cache.get_many([names[300]])
+
+
+def test_an_object_that_comes_back_soon_stays(names):
+    cache = MemoryCache(limit_bytes=100 * 600)
+    for _ in range(2):
+        hit_ratio(cache, range(100), names)
+    add(cache, names[100:160])
+    assert not cache.get_many([names[100]])
+    add(cache, [names[100], *names[200:260]])
+    assert cache.get_many([names[100]])
+
+
 def test_a_new_popularity_is_followed(names):
     cache = MemoryCache(limit_bytes=100 * 600)
     first = zipf(10_000, 30_000)
@@ -310,8 +337,10 @@ def test_an_object_larger_than_the_limit_evicts_nothing():
 
 
 def test_sizes_of_all_kinds_never_pass_the_limit():
-    cache, random = MemoryCache(limit_bytes=100_000), Random(2)
+    clock, random = Clock(), Random(2)
+    cache = MemoryCache(limit_bytes=100_000, age_seconds=10, clock=clock)
     for _ in range(3000):
+        clock.seconds += 1
         data = random.randbytes(random.choice([1, 100, 5000, 60_000]))
         cache.put_many({blob(data).hash: data})
         cache.get_many(random.sample(sorted(cache._entries), min(3, len(cache._entries))))
@@ -319,6 +348,8 @@ def test_sizes_of_all_kinds_never_pass_the_limit():
         assert usage.stored_bytes <= 100_000
         assert usage.stored_bytes == sum(len(e.data) + 500 for e in cache._entries.values())
         assert usage.objects == len(cache._new) + len(cache._main)
+        assert cache._new_bytes == sum(len(entry.data) + 500 for entry in cache._new)
+    assert min(cache.evictions) > 0
 
 
 # ---------------------------------------------------------------- how tiers are written and shown
