@@ -8,7 +8,6 @@ from pathlib import Path
 
 from tests.journey import documents
 from tests.patience import HANG_SECONDS
-from tests.servers.postgres import fresh
 
 PAGE = Path(__file__).parents[2] / "docs/how-to/store-in-postgres.md"
 SHOWN = "postgresql://agent@db.example/agents"
@@ -17,7 +16,7 @@ SHOWN = "postgresql://agent@db.example/agents"
 def test_the_page_about_postgres_does_what_it_says(tmp_path, postgres_url):
     text = PAGE.read_text().replace("<!-- no-run -->\n", "")
     page = tmp_path / "page.md"
-    page.write_text(text.replace(SHOWN, fresh(postgres_url)))
+    page.write_text(text.replace(SHOWN, postgres_url))
     played = subprocess.run(
         [sys.executable, documents.__file__, page],
         cwd=tmp_path,

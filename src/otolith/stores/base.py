@@ -46,6 +46,7 @@ HASH_BYTES = 32
 FIND_BYTES = 2  # the shortest prefix that `find` accepts
 TOKEN_LIMIT = 1 << 63
 TIME_LIMIT = 1 << 63
+LONGEST_LEASE_SECONDS = 10 * 365 * 24 * 3600.0
 OBJECT_LIMIT_BYTES = 64 << 20  # the core cuts longer values into several objects
 
 Links: TypeAlias = Callable[[bytes], Iterable[Hash]]
@@ -412,6 +413,17 @@ def check_prefix(prefix: bytes) -> None:
         raise Invalid(
             f"a prefix of {len(prefix)} bytes cannot be looked up",
             hint=f"give {FIND_BYTES} to {HASH_BYTES} bytes of the hash",
+        )
+
+
+def check_lease(name: str, holder: str, ttl_seconds: float) -> None:
+    """Raise Invalid if a lease has no name, no holder, or no time that makes sense."""
+    if not name or not holder:
+        raise Invalid("a lease needs a name and a holder", hint="give both")
+    if not 0 < ttl_seconds <= LONGEST_LEASE_SECONDS:
+        raise Invalid(
+            f"ttl_seconds must be above 0 and at most ten years, got {ttl_seconds!r}",
+            hint="such as ttl_seconds=30",
         )
 
 

@@ -12,8 +12,7 @@ from __future__ import annotations
 from email.utils import parsedate_to_datetime
 from math import ceil
 
-from otolith.errors import Invalid
-from otolith.stores.base import Lease
+from otolith.stores.base import Lease, check_lease
 from otolith.stores.etcd.cluster import Cluster
 from otolith.stores.etcd.gateway import Body
 from otolith.stores.etcd.key_layout import (
@@ -34,11 +33,7 @@ class Leases:
 
     def acquire(self, name: str, holder: str, ttl_seconds: float) -> Lease | None:
         """Acquire or renew a lease; None if somebody else has it."""
-        if not name or not holder or not ttl_seconds > 0:
-            raise Invalid(
-                f"lease({name!r}, {holder!r}, ttl_seconds={ttl_seconds}) lacks something",
-                hint="give a name, a holder, and how long it lasts",
-            )
+        check_lease(name, holder, ttl_seconds)
         keys = self._cluster.keys
         while True:
             held, fenced = self._cluster.read([keys.lease(name), keys.fence(name)])

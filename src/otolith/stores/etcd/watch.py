@@ -16,7 +16,7 @@ from time import monotonic
 
 import msgspec
 
-from otolith.errors import Error
+from otolith.errors import Closed, Error
 from otolith.stores.etcd.cluster import Cluster
 from otolith.stores.etcd.gateway import Body, KeyEntry
 from otolith.stores.etcd.key_layout import end_of
@@ -59,6 +59,8 @@ class EtcdSubscription:
         with self._changed:
             while not self._names and not self._closed and (left := deadline - monotonic()) > 0:
                 self._changed.wait(left)
+            if self._closed:
+                raise Closed("this subscription was closed", hint="subscribe again")
             names, self._names = self._names, set()
             return names
 

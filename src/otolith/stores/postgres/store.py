@@ -42,6 +42,7 @@ from otolith.stores.base import (
     Subscription,
     Usage,
     check_batch,
+    check_lease,
     check_limit,
     check_prefix,
     newest_first,
@@ -58,7 +59,6 @@ _CAPABILITIES = Capabilities(
 )
 _STATEMENT_BYTES = 64 << 20  # a longer write takes several statements, in one transaction
 _ATTEMPTS = 5
-_LONGEST_LEASE_SECONDS = 10 * 365 * 24 * 3600.0
 
 _WRITE = "select {s}.write_1(%b, %b, %b, %b, %b::bigint[], %b, %b, %b, %b, %b, %b, %b)"
 _READ = "select hash, data from {s}.object where hash = any(%b)"
@@ -183,13 +183,7 @@ class PostgresStore:
     def lease(self, name: str, holder: str, *, ttl_seconds: float) -> Lease | None:
         """Acquire a lease, or renew it if this holder has it; None if somebody else has it."""
         self._check_writable()
-        if not 0 < ttl_seconds <= _LONGEST_LEASE_SECONDS:
-            raise Invalid(
-                f"ttl_seconds must be above 0 and at most {_LONGEST_LEASE_SECONDS:g}, "
-                f"got {ttl_seconds!r}",
-            )
-        if not name or not holder:
-            raise Invalid("a lease needs a name and a holder", hint="give both")
+        check_lease(name, holder, ttl_seconds)
         ttl = max(1, round(ttl_seconds * 1_000_000))
         ((granted,),) = self._ask(self._lease, [_encoded(name), _encoded(holder), ttl])
         return None if granted is None else Lease(name, holder, *granted)

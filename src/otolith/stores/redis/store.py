@@ -45,6 +45,7 @@ from otolith.stores.base import (
     Subscription,
     Usage,
     check_batch,
+    check_lease,
     check_limit,
     check_prefix,
     digest,
@@ -223,11 +224,7 @@ class RedisStore:
     def lease(self, name: str, holder: str, *, ttl_seconds: float) -> Lease | None:
         """Acquire or renew a lease, by the clock of the server; None if somebody else has it."""
         self._check_writable()
-        if not name or not ttl_seconds > 0:
-            raise Invalid(
-                f"a lease needs a name and a time above 0, got {name!r} and {ttl_seconds!r}",
-                hint="such as ttl_seconds=30",
-            )
+        check_lease(name, holder, ttl_seconds)
         found = self._client.run(scripts.LEASE, name, holder, int(ttl_seconds * 1_000_000))
         return Lease(name, holder, int(found[0]), int(found[1])) if found else None
 
