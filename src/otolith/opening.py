@@ -10,7 +10,7 @@ from otolith.codecs import Codecs
 from otolith.durations import Duration
 from otolith.errors import Invalid
 from otolith.session import Repo
-from otolith.stores import open_store, with_tiers
+from otolith.stores import Store, open_store, with_tiers
 from otolith.types import Clock
 
 
@@ -60,15 +60,8 @@ def open(  # noqa: PLR0913 - each is an option of its own, by keyword
     options: dict[str, object] = {"limit_bytes": limit_bytes}
     if place != "memory:":
         options |= {"durability": durability, "read_only": read_only, "create": create}
-    store = open_store(place, **options)
-    if tiers is not None:
-        try:
-            store = with_tiers(store, tiers)
-        except BaseException:
-            store.close()
-            raise
     repo = Repo(
-        store,
+        _with_tiers(open_store(place, **options), tiers),
         author=author,
         codecs=codecs,
         pickle=pickle,
@@ -83,3 +76,12 @@ def open(  # noqa: PLR0913 - each is an option of its own, by keyword
             repo.close()
             raise
     return repo
+
+
+def _with_tiers(store: Store, tiers: str | Sequence[str] | None) -> Store:
+    """Put caches in front of a store, which is closed if they cannot be had."""
+    try:
+        return store if tiers is None else with_tiers(store, tiers)
+    except BaseException:
+        store.close()
+        raise
