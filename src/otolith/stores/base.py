@@ -35,7 +35,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import merge
-from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import NamedTuple, Protocol, TypeAlias, TypedDict, runtime_checkable
 
 from blake3 import blake3
 
@@ -210,6 +210,15 @@ class CollectionReport:
     longest_block_seconds: float  # the longest time that a writer may have waited
     erased: bool = False  # the store's own files hold no copy of what was dropped
     residue: str = ""  # why they may, if they were to be erased and could not be
+
+
+class CollectOptions(TypedDict, total=False):
+    """The options of `Collector.collect`, for layers that pass them on."""
+
+    forget_moves_before: int
+    progress: Progress | None
+    dry_run: bool
+    erase: bool
 
 
 @runtime_checkable

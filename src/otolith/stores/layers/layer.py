@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Unpack
 
 from otolith.errors import Corrupt, Unsupported
 from otolith.stores.base import (
     Batch,
     Capabilities,
     CollectionReport,
+    CollectOptions,
     Collector,
     Expirer,
     IntegrityChecker,
@@ -18,7 +20,6 @@ from otolith.stores.base import (
     Move,
     Notifier,
     Preparer,
-    Progress,
     Store,
     Subscription,
     Usage,
@@ -95,25 +96,11 @@ class Layer:
             return self.inner.prepare(objects)
         return list(map(digest, objects))
 
-    def collect(
-        self,
-        links: Links,
-        *,
-        forget_moves_before: int = 0,
-        progress: Progress | None = None,
-        dry_run: bool = False,
-        erase: bool = False,
-    ) -> CollectionReport:
+    def collect(self, links: Links, **options: Unpack[CollectOptions]) -> CollectionReport:
         """Let the inner store drop what is not reached."""
         if not isinstance(self.inner, Collector):
             raise self._lacks("cannot collect")
-        return self.inner.collect(
-            links,
-            forget_moves_before=forget_moves_before,
-            progress=progress,
-            dry_run=dry_run,
-            erase=erase,
-        )
+        return self.inner.collect(links, **options)
 
     def subscribe(self, prefix: str = "") -> Subscription:
         """Return a subscription to all refs whose name starts with `prefix`."""

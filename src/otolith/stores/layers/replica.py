@@ -19,14 +19,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from threading import Lock
+from typing import Unpack
 
 from otolith.errors import Conflict, Error, NotFound
 from otolith.stores.base import (
     Batch,
     CollectionReport,
+    CollectOptions,
     Collector,
     Links,
-    Progress,
     Store,
     Swap,
 )
@@ -83,26 +84,14 @@ class MirroredStore(Layer):
             self._send_pending()
             return not self._pending and not self.is_torn
 
-    def collect(
-        self,
-        links: Links,
-        *,
-        forget_moves_before: int = 0,
-        progress: Progress | None = None,
-        dry_run: bool = False,
-        erase: bool = False,
-    ) -> CollectionReport:
+    def collect(self, links: Links, **options: Unpack[CollectOptions]) -> CollectionReport:
         """Let both stores drop what is not reached; the report is that of the primary."""
-        report = super().collect(
-            links,
-            forget_moves_before=forget_moves_before,
-            progress=progress,
-            dry_run=dry_run,
-            erase=erase,
-        )
-        if not dry_run and isinstance(self.replica, Collector) and self.catch_up():
-            self.replica.collect(links, forget_moves_before=forget_moves_before, erase=erase)
-        elif erase and not dry_run:
+        report = super().collect(links, **options)
+        if options.get("dry_run"):
+            return report
+        if isinstance(self.replica, Collector) and self.catch_up():
+            self.replica.collect(links, **options)
+        elif options.get("erase"):
             return replace(report, erased=False, residue="the replica was not collected")
         return report
 

@@ -23,15 +23,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from threading import Lock
 from time import monotonic
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import Protocol, TypeVar, Unpack, runtime_checkable
 
 from otolith import text
 from otolith.errors import Closed, Error, Invalid, Unavailable
 from otolith.stores.base import (
     Batch,
     CollectionReport,
+    CollectOptions,
     Links,
-    Progress,
     Store,
     Usage,
     digest,
@@ -282,24 +282,11 @@ class TieredStore(Layer):
             for level in self._levels:
                 level.count(written=len(objects))
 
-    def collect(
-        self,
-        links: Links,
-        *,
-        forget_moves_before: int = 0,
-        progress: Progress | None = None,
-        dry_run: bool = False,
-        erase: bool = False,
-    ) -> CollectionReport:
+    def collect(self, links: Links, **options: Unpack[CollectOptions]) -> CollectionReport:
         """Let the inner store collect, and empty the tiers."""
-        report = super().collect(
-            links,
-            forget_moves_before=forget_moves_before,
-            progress=progress,
-            dry_run=dry_run,
-            erase=erase,
-        )
-        if dry_run:
+        report = super().collect(links, **options)
+        erase = options.get("erase", False)
+        if options.get("dry_run"):
             return report
         failed = [level.cache for level in self._levels if not level.clear(erase=erase)]
         if not erase or not failed:
