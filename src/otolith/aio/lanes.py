@@ -1,6 +1,8 @@
 """Threads and lanes: where the blocking calls of one repo run, and in which order.
 
 Rule 1: a call runs in a thread. The event loop waits for no disk, no lock and no encoding.
+        Where the store can wait for its server without a thread, all calls share one, and as many
+        are under way as the store has connections (`otolith/greenlets.py`).
 Rule 2: calls on one state run one at a time, in the order in which they were made: its lane.
 Rule 3: lanes run side by side, so that sessions which commit at the same time share one write.
 Rule 4: a call that has not started can be cancelled, and then never starts. One that has started
@@ -25,6 +27,7 @@ from types import TracebackType
 from typing import Any, Generic, ParamSpec, Protocol, TypeVar
 
 from otolith.errors import Closed, Invalid
+from otolith.greenlets import GreenletPool
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -40,11 +43,21 @@ class Threads:
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._pool = ThreadPoolExecutor(_MOST_THREADS, thread_name_prefix="otolith")
+        self._greenlets: GreenletPool | None = None
         self._calls = 0
         self._quiet = asyncio.Event()
         self._quiet.set()
         self._is_closed = self._is_over = False
         self._closing = asyncio.Lock()
+
+    @property
+    def are_shared(self) -> bool:
+        """Whether all calls run in one thread, in which locks keep nobody out."""
+        return self._greenlets is not None
+
+    def share_one(self) -> None:
+        """Run further calls in one thread, which waits for none of them."""
+        self._greenlets = GreenletPool()
 
     @contextmanager
     def call(self) -> Iterator[None]:
@@ -70,9 +83,13 @@ class Threads:
             if not self._calls:
                 self._quiet.set()
 
-    async def do(self, work: Callable[[], R]) -> R:
-        """Run a function in a thread, with the context variables of the caller."""
-        return await _finished(self._pool.submit(copy_context().run, work))
+    async def do(self, work: Callable[[], R], *, calls_out: bool = False) -> R:
+        """Run a function in a thread, with the context variables of the caller.
+
+        One that `calls_out`, to code of the user that may block, has the thread for itself.
+        """
+        pool = self._pool if self._greenlets is None or calls_out else self._greenlets
+        return await _finished(pool.submit(copy_context().run, work))
 
     async def close(self, last: Callable[[], object]) -> None:
         """Refuse further calls, wait for those in progress, and run one last function, once."""
@@ -83,6 +100,8 @@ class Threads:
                 self._is_over = True
                 job = self._pool.submit(last)
                 self._pool.shutdown(wait=False)
+                if self._greenlets is not None:
+                    self._greenlets.shutdown(wait=False)
                 await _finished(job, must_begin=True)
 
 
@@ -93,11 +112,11 @@ class Lane:
         self.threads = threads
         self._lock = asyncio.Lock()
 
-    async def run(self, work: Callable[[], R]) -> R:
+    async def run(self, work: Callable[[], R], *, calls_out: bool = False) -> R:
         """Run a function in a thread, after all earlier calls of this lane."""
         with self.threads.call():
             async with self._lock:
-                return await self.threads.do(work)
+                return await self.threads.do(work, calls_out=calls_out)
 
     async def run_in(self, thread: Executor, work: Callable[[], R], stop: Callable[[], Any]) -> R:
         """Run a function that may take long, after all earlier calls of this lane (rule 5)."""
@@ -157,6 +176,9 @@ class Opener(Generic[C, M]):
         try:
             await threads.do(lambda: opened.append(self._open()))
             self._opened = opened[0], threads
+            repo: Any = getattr(opened[0], "repo", opened[0])
+            if repo.store.capabilities.awaits:
+                threads.share_one()
             return self._mirror(*self._opened)
         except BaseException:  # cancelled, too: the caller has nothing that it could close
             await threads.close(lambda: [each.close() for each in opened])

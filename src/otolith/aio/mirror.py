@@ -80,6 +80,9 @@ NOT_MIRRORED = {
 }
 """The public names of plain classes that their mirrors do not have, and why."""
 
+_CALLS_OUT = frozenset({"transact", "carry_out", *("push", "pull", "fetch", "clone", "mirror")})
+"""Methods that call functions of the user, or open stores, and may block for long."""
+
 _OPERATORS = {
     "__getitem__": "__getitem__",
     "set": "__setitem__",
@@ -212,7 +215,8 @@ class Mirror:
         self, function: Callable[Concatenate[Any, P], R], *args: P.args, **kwargs: P.kwargs
     ) -> R:
         """Call a function with the plain object, in a thread, with no other call in between."""
-        return await self._run(lambda plain: function(plain, *args, **kwargs))
+        work = lambda: function(self.plain, *args, **kwargs)  # noqa: E731 - it runs in a thread
+        return await self._lane.run(work, calls_out=True)
 
     async def _run(self, function: Callable[[Any], R]) -> R:
         """Call a function with the plain object in the lane; a subclass may have its own `run`."""
@@ -308,7 +312,7 @@ def _method(plain: type, name: str, *, is_apart: bool) -> Any:
             result = getattr(self.plain, own)(*given, **named)
             return [*result] if isinstance(result, KeysView | ValuesView | ItemsView) else result
 
-        return _mirrored(await lane.run(work), lane)
+        return _mirrored(await lane.run(work, calls_out=own in _CALLS_OUT), lane)
 
     return call
 

@@ -254,7 +254,10 @@ class Versioned(
         plain = getattr(self.plain, name)
         scopes: dict[str, Versioned] = self.__dict__.setdefault("_scopes", {})
         if name not in scopes:
-            scopes[name] = Versioned(lambda: plain, Lane(self._lane.threads))
+            # A commit of the session reads the linked state, or commits it too.
+            threads = self._lane.threads
+            lane = self._lane if threads.are_shared else Lane(threads)
+            scopes[name] = Versioned(lambda: plain, lane)
         return scopes[name]
 
     def set(self, path: str | core.Path, value: Any = _UNSET) -> Any:

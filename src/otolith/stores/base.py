@@ -126,6 +126,7 @@ class Capabilities:
     collects: bool = False  # it is also a Collector
     notifies: bool = False  # it is also a Notifier
     leases: bool = False  # it is also a Leaser
+    awaits: bool = False  # it waits for its server without a thread, inside of `otolith.greenlets`
     expires: bool = False  # it is also an Expirer
 
 

@@ -11,18 +11,26 @@ Lost connections. An idle connection on which something arrives was ended by the
 used again. A statement that only reads is repeated once, on a new connection. A server that says
 nothing for `timeout` seconds counts as lost.
 
+Greenlets. Under `otolith.aio` all sessions share one thread (`otolith/greenlets.py`). A statement
+then waits as psycopg's own asynchronous connections do, and a greenlet that finds no connection
+waits for its turn without holding the lock.
+
 Forks. Two processes that use one connection garble it, and one that closes it ends it for both. So
 a child forgets what it inherited, without closing it.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import select
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections import deque
+from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from threading import Condition
 from time import monotonic
 from typing import Any, TypeAlias, TypeVar
@@ -30,9 +38,10 @@ from urllib.parse import unquote
 from weakref import WeakSet, finalize
 
 import psycopg
-from psycopg import conninfo
+from psycopg import conninfo, waiting
 from psycopg.pq import TransactionStatus
 
+from otolith import greenlets
 from otolith.errors import Busy, Closed, Error, Invalid
 from otolith.stores.postgres.failures import (
     Silence,
@@ -52,6 +61,7 @@ _DEFAULT_SCHEMA = "otolith"
 _DEFAULT_POOL = 10
 _DEFAULT_SILENCE_SECONDS = 30.0
 _DEFAULT_CONNECT_SECONDS = 10
+_LOOK_SECONDS = 0.1  # how often a waiting greenlet looks whether the server is silent
 _ATTEMPTS = 5
 
 
@@ -137,6 +147,10 @@ class PostgresConnection(psycopg.Connection[Row]):
         """Wait for the server, and raise Silence if it does not answer."""
         if self.silence_seconds is not None:
             gen = _until_silence(gen, self.silence_seconds)
+        if greenlets.is_inside():
+            waited: Any = waiting.wait_async(gen, self.pgconn.socket, interval=_LOOK_SECONDS)
+            result: _T = greenlets.wait_for(waited)
+            return result
         return super().wait(gen, *args, **kwargs)
 
 
@@ -177,6 +191,7 @@ class Connections:
         self._idle: list[PostgresConnection] = []
         self._lent = 0
         self._changed = Condition()
+        self._turns: deque[Future[None]] = deque()  # greenlets that wait for a connection
         # A store that nobody refers to any more leaves no connection open.
         self._at_end = finalize(self, _close_all, self._idle)
 
@@ -239,10 +254,13 @@ class Connections:
 
     def _connect_or_fail(self) -> PostgresConnection | Error:
         address = self.address
+        connect = partial(
+            PostgresConnection.connect, **address.login, autocommit=True, prepare_threshold=None
+        )
         try:
-            return PostgresConnection.connect(
-                **address.login, autocommit=True, prepare_threshold=None
-            )
+            if greenlets.is_inside():
+                return greenlets.wait_for(asyncio.to_thread(connect))
+            return connect()
         except psycopg.Error as error:
             return login_failed(error, address.place, address.secrets)
 
@@ -263,31 +281,50 @@ class Connections:
             self._give_back(connection)
 
     def _take(self) -> PostgresConnection:
-        with self._changed:
-            self.check_open()
-            while self._idle:
-                connection = self._idle.pop()
-                if not _has_news(connection):
+        deadline = monotonic() + self.address.wait_seconds
+        while True:
+            with self._changed:
+                self.check_open()
+                connection = self._idle_connection()
+                if connection is not None or self._lent < self.address.pool:
                     self._lent += 1
-                    return connection
-                connection.close()
-            self._wait_for_turn()
-            self._lent += 1
+                    break
+                turn = self._next_turn(deadline - monotonic())
+            if turn is not None:
+                greenlets.wait_for(turn)
+        if connection is not None:
+            return connection
         try:
             return self.connect()
         except BaseException:
             self._release()
             raise
 
-    def _wait_for_turn(self) -> None:
-        if not self._changed.wait_for(
-            lambda: self.closed or self._lent < self.address.pool, self.address.wait_seconds
-        ):
+    def _idle_connection(self) -> PostgresConnection | None:
+        """Return a connection that nobody uses, if there is one that was not ended."""
+        while self._idle:
+            connection = self._idle.pop()
+            if not _has_news(connection):
+                return connection
+            connection.close()
+        return None
+
+    def _next_turn(self, seconds: float) -> Awaitable[object] | None:
+        """Wait until a connection is given back; in a greenlet, return what to wait for.
+
+        Raises:
+            Busy: none was, for so long.
+        """
+        if seconds > 0 and greenlets.is_inside():
+            turn: Future[None] = Future()
+            self._turns.append(turn)
+            return asyncio.wait([asyncio.wrap_future(turn)], timeout=seconds)
+        if seconds <= 0 or not self._changed.wait(seconds):
             raise Busy(
                 f"{self.address.place}: all {self.address.pool} connections are in use",
                 hint="raise pool= in the URL",
             )
-        self.check_open()
+        return None
 
     def _give_back(self, connection: PostgresConnection) -> None:
         is_idle = (
@@ -306,6 +343,11 @@ class Connections:
         with self._changed:
             self._lent -= 1
             self._changed.notify()
+            while self._turns:
+                turn = self._turns.popleft()
+                if turn.set_running_or_notify_cancel():
+                    turn.set_result(None)
+                    break
 
     def _drop_idle(self) -> None:
         """Close connections that are probably lost, because another one was."""
@@ -317,6 +359,8 @@ class Connections:
         with self._changed:
             self.closed = True
             self._changed.notify_all()
+            for turn in self._turns:
+                turn.cancel()
         self._drop_idle()
 
     def forget(self) -> None:

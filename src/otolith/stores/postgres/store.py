@@ -55,7 +55,13 @@ from otolith.stores.postgres.schema import StoreSchema
 from otolith.types import Hash
 
 _CAPABILITIES = Capabilities(
-    verified=True, durable=True, shared=True, collects=True, notifies=True, leases=True
+    verified=True,
+    durable=True,
+    shared=True,
+    collects=True,
+    notifies=True,
+    leases=True,
+    awaits=True,
 )
 _STATEMENT_BYTES = 64 << 20  # a longer write takes several statements, in one transaction
 _ATTEMPTS = 5
