@@ -29,6 +29,9 @@ from otolith.stores.base import (
     Object,
     Preparer,
     Progress,
+    ServerFacts,
+    ServerReporter,
+    ServerRisk,
     Store,
     Subscription,
     Swap,
@@ -57,7 +60,7 @@ from otolith.stores.memory import MemoryStore
 from otolith.stores.server_url import without_secrets
 from otolith.stores.sqlite import SqliteStore
 from otolith.stores.tier_list import with_tiers
-from otolith.stores.url import Cache, Disk, as_store, open_store
+from otolith.stores.url import Cache, Disk, as_store, open_store, scheme_of
 from otolith.stores.url import InMemory as Memory  # otolith.memory has another Memory
 
 if TYPE_CHECKING:
@@ -114,6 +117,9 @@ __all__ = [
     "RedisCache",
     "RedisStore",
     "RetryingStore",
+    "ServerFacts",
+    "ServerReporter",
+    "ServerRisk",
     "SqliteStore",
     "Store",
     "StoreCache",
@@ -130,6 +136,7 @@ __all__ = [
     "held_by",
     "newest_first",
     "open_store",
+    "scheme_of",
     "with_tiers",
     "without_secrets",
 ]

@@ -360,6 +360,29 @@ class Expirer(Protocol):
         ...
 
 
+class ServerRisk(NamedTuple):
+    """How a server, as it is set up, can lose or delay commits, and what to do about it."""
+
+    problem: str
+    remedy: str
+
+
+class ServerFacts(NamedTuple):
+    """Which program a store is on, and what one must know about it."""
+
+    software: str
+    risks: tuple[ServerRisk, ...] = ()
+
+
+@runtime_checkable
+class ServerReporter(Protocol):
+    """A store on a server that can tell what the server is, for `otolith doctor`."""
+
+    def server_facts(self) -> ServerFacts:
+        """Ask the server what it is and how it is set up; what it does not tell is left out."""
+        ...
+
+
 # What a store calls at the start of `write` and `find`.
 
 

@@ -1,8 +1,9 @@
-"""`doctor`: check whether this machine can hold a store, with the next step where it cannot.
+"""`doctor`: check whether this machine or a server can hold a store, and what to do if it cannot.
 
 A check is a function that returns a `Diagnosis`; none raises, so that all are shown. `warn` means
 that a store works, but slower or less safe than it could; only `bad` makes the exit code 1. The
 disk is measured in a scratch folder beside the store, which is removed; the store is not changed.
+For a store on a server, `server_checks` has the checks, and the disk of this machine has none.
 """
 
 from __future__ import annotations
@@ -11,12 +12,9 @@ import os
 import platform
 import shutil
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from statistics import median
-from typing import NamedTuple
 
 import click
 
@@ -24,6 +22,7 @@ from otolith import __version__
 from otolith.cli.format.history import plural
 from otolith.cli.location import find, open_repo
 from otolith.cli.options import GlobalOptions, json_option
+from otolith.cli.server_checks import ROUNDS, Diagnosis, is_on_server, median_ms, server_checks
 from otolith.cli.terminal import emit, table
 from otolith.errors import Error, StoreNotFound
 from otolith.text import size_text
@@ -33,28 +32,24 @@ from otolith.workspace import sandbox_status
 _NEEDED = ("apsw", "blake3", "click", "cloudpickle", "msgspec", "xxhash", "zstandard")
 _MOUNTS = Path("/proc/self/mountinfo")
 _IN_MEMORY = {"tmpfs", "ramfs", "devtmpfs"}
-_ROUNDS = 15  # how often a sync and a commit are measured
 _SLOW_SYNC_MS = 25
 _LARGE_LOG_BYTES = 64 << 20
 _LEAST_FREE_BYTES = 100 << 20
 _COLORS = {"ok": "green", "warn": "yellow", "bad": "red"}
 
 
-class Diagnosis(NamedTuple):
-    """The result of one check; the fields are those of its JSON object."""
-
-    state: str  # ok, warn or bad
-    what: str  # the name of the check
-    says: str  # what was found
-    hint: str = ""  # what to do about it
-
-
 @click.command("doctor")
+@click.argument("url", required=False, metavar="[URL]")
 @json_option
 @click.pass_context
-def doctor(ctx: click.Context) -> None:
-    """Check Python, libraries, disk, store and sandbox. Exits with 1 if a check is bad."""
-    findings = list(_findings(ctx.obj))
+def doctor(ctx: click.Context, url: str | None) -> None:
+    """Check Python, libraries, disk, store and sandbox. Exits with 1 if a check is bad.
+
+    URL is a store to check instead of the current one. Of a store on a server it says what the
+    server can promise, how it can lose commits, and how long it takes to answer.
+    """
+    options = ctx.obj if url is None else ctx.obj._replace(store=url)
+    findings = list(_findings(options))
     if ctx.obj.as_json:
         emit({"findings": [finding._asdict() for finding in findings]})
     else:
@@ -78,6 +73,22 @@ def _findings(options: GlobalOptions) -> Iterator[Diagnosis]:
             yield Diagnosis("ok", name, version(name))
         except PackageNotFoundError:
             yield Diagnosis("bad", name, "is not installed", f"pip install {name}")
+    url = _server_url(options)
+    yield from _local_checks(options) if url is None else server_checks(url)
+    yield _sandbox()
+
+
+def _server_url(options: GlobalOptions) -> str | None:
+    """Return the URL of the store if it is on a server."""
+    try:
+        url = find(options).url
+    except Error:  # which `_store` reports
+        return None
+    return url if is_on_server(url) else None
+
+
+def _local_checks(options: GlobalOptions) -> Iterator[Diagnosis]:
+    """Check the disk, and the store on it."""
     file, found = _store(options)
     directory = file.parent if file is not None else options.directory.resolve()
     yield _file_system(directory)
@@ -86,7 +97,6 @@ def _findings(options: GlobalOptions) -> Iterator[Diagnosis]:
     yield from found
     if file is not None:
         yield _wal(file)
-    yield _sandbox()
 
 
 def _sandbox() -> Diagnosis:
@@ -163,16 +173,6 @@ def _disk(directory: Path) -> Iterator[Diagnosis]:
         yield Diagnosis("warn", "writing", f"{directory} cannot be written", hint)
 
 
-def _median_ms(action: Callable[[int], object]) -> float:
-    """Call an action several times, and return the median of the milliseconds it takes."""
-    times = []
-    for number in range(_ROUNDS):
-        began = time.perf_counter()
-        action(number)
-        times.append(time.perf_counter() - began)
-    return median(times) * 1000
-
-
 def _sync(scratch: Path) -> Diagnosis:
     """Measure a write that is synced, the least that a durable commit costs."""
     with (scratch / "sync").open("wb", buffering=0) as file:
@@ -182,8 +182,8 @@ def _sync(scratch: Path) -> Diagnosis:
             file.write(b"x" * 4096)
             os.fsync(file.fileno())
 
-        taken = _median_ms(write)
-    says = f"{taken:.2f} ms (median of {_ROUNDS})"
+        taken = median_ms(write)
+    says = f"{taken:.2f} ms (median of {ROUNDS})"
     if taken > _SLOW_SYNC_MS:
         hint = 'each commit waits for one; a faster disk or durability="fast" helps'
         return Diagnosis("warn", "fsync", says, hint)
@@ -201,10 +201,10 @@ def _commit(scratch: Path) -> Diagnosis:
                 branch["n"] = number
                 branch.commit("measure")
 
-            taken = _median_ms(commit)
+            taken = median_ms(commit)
     except Error as error:
         return Diagnosis("bad", "commit", error.message, error.hint)
-    says = f"{taken:.2f} ms (median of {_ROUNDS}); SQLite is new enough"
+    says = f"{taken:.2f} ms (median of {ROUNDS}); SQLite is new enough"
     return Diagnosis("ok", "commit", says)
 
 

@@ -123,14 +123,14 @@ class BucketClient:
         self.name = without_secrets(url)
         self._secrets = secrets_of(url)
         parts = urlsplit(url)
-        self._scheme = parts.scheme.lower()
+        self.scheme = parts.scheme.lower()
         self._bucket = unquote(parts.netloc)
-        names = _OPTIONS[self._scheme]
+        names = _OPTIONS[self.scheme]
         options = check_options(url, {*names, "timeout"})
         if not self._bucket or "@" in self._bucket or ":" in self._bucket:
             raise Invalid(
                 f"{self.name} does not name a bucket",
-                hint=f"use {self._scheme}://bucket/prefix; credentials come from the environment",
+                hint=f"use {self.scheme}://bucket/prefix; credentials come from the environment",
             )
         timeout = _seconds(options.pop("timeout", None))
         self._pool = ThreadPoolExecutor(_CALLS_AT_ONCE, thread_name_prefix="otolith-bucket")
@@ -148,7 +148,7 @@ class BucketClient:
         endpoint = config.get("endpoint") or config.get("base_url") or ""
         if endpoint.lower().startswith("http:"):
             client["allow_http"] = True
-        found: S3Store | GCSStore | AzureStore = kinds[self._scheme](
+        found: S3Store | GCSStore | AzureStore = kinds[self.scheme](
             self._bucket,
             prefix=prefix or None,
             client_options=client,
@@ -163,6 +163,11 @@ class BucketClient:
             **config,
         )
         return found
+
+    @property
+    def software(self) -> str:
+        """The service, or what imitates it."""
+        return {"s3": "S3", "gs": "Google Cloud Storage", "az": "Azure Blob Storage"}[self.scheme]
 
     def close(self) -> None:
         """End the threads."""

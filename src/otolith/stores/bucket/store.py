@@ -21,6 +21,8 @@ from otolith.stores.base import (
     Links,
     Move,
     Progress,
+    ServerFacts,
+    ServerRisk,
     Usage,
     check_batch,
     check_limit,
@@ -130,6 +132,12 @@ class BucketStore:
         self._writer.write(batch)
         if is_due(self._register.newest().root):
             keep_up(self._register)
+
+    def server_facts(self) -> ServerFacts:
+        """Return which kind of bucket it is; buckets do not tell versions."""
+        problem = "one key is the root: writers queue for it, also those of different branches"
+        remedy = "for many writers put refs into etcd: etcd://…?objects=" + self._client.scheme
+        return ServerFacts(self._client.software, (ServerRisk(problem, f"{remedy}://…"),))
 
     def ref(self, name: str) -> Hash | None:
         """Return the hash that a ref names, or None."""

@@ -29,6 +29,14 @@ class GrantReply(msgspec.Struct, frozen=True):
     TTL: int
 
 
+class _StatusReply(msgspec.Struct, frozen=True):
+    version: str = ""
+
+
+class _MembersReply(msgspec.Struct, frozen=True):
+    members: tuple[dict[str, object], ...] = ()
+
+
 class Cluster:
     """The keys of one store in etcd. All reads are linearizable."""
 
@@ -80,3 +88,11 @@ class Cluster:
         """Return the revision of the last write of the cluster."""
         body: Body = {"key": self.keys.format}
         return self.gateway.call("/v3/kv/range", body, RangeReply).body.header.revision
+
+    def version(self) -> str:
+        """Return the version of the member that answers."""
+        return self.gateway.call("/v3/maintenance/status", {}, _StatusReply).body.version
+
+    def count_members(self) -> int:
+        """Return how many members the cluster has."""
+        return len(self.gateway.call("/v3/cluster/member/list", {}, _MembersReply).body.members)

@@ -35,6 +35,9 @@ from otolith.stores.base import (
     Links,
     Move,
     Progress,
+    ServerFacts,
+    ServerReporter,
+    ServerRisk,
     Store,
     Swap,
     check_batch,
@@ -62,6 +65,8 @@ from otolith.stores.etcd.watch import EtcdSubscription
 from otolith.stores.layers import Layer
 from otolith.stores.url import open_store
 from otolith.types import Hash
+
+_LEAST_MEMBERS = 3  # a majority of fewer does not survive the loss of one
 
 
 class EtcdStore(Layer):
@@ -128,6 +133,21 @@ class EtcdStore(Layer):
             notifies=True,
             leases=True,
         )
+
+    def server_facts(self) -> ServerFacts:
+        """Ask etcd for its version and members, and the store of objects for what it is."""
+        risks: list[ServerRisk] = []
+        if self._cluster.count_members() < _LEAST_MEMBERS:
+            problem = "fewer than three members: no commits while one of them is down"
+            risks.append(ServerRisk(problem, "run three or five"))
+        if isinstance(self.inner, ServerReporter):
+            objects, inner_risks = self.inner.server_facts()
+            risks += [ServerRisk(f"objects: {each.problem}", each.remedy) for each in inner_risks]
+        else:
+            objects = "a file"
+            problem = "objects are in a file, which other machines may not be able to read"
+            risks.append(ServerRisk(problem, "put objects into a bucket or Postgres"))
+        return ServerFacts(f"etcd {self._cluster.version()}, objects in {objects}", tuple(risks))
 
     def write(self, batch: Batch) -> None:
         """Apply a batch atomically."""

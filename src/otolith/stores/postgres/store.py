@@ -39,6 +39,8 @@ from otolith.stores.base import (
     Links,
     Move,
     Progress,
+    ServerFacts,
+    ServerRisk,
     Subscription,
     Usage,
     check_batch,
@@ -80,6 +82,8 @@ _ALL_MOVES = """select m.* from {s}.ref r cross join lateral (
 _FIND = """select hash from {s}.object
     where hash >= %b and hash <= %b order by hash limit %b"""
 _USAGE = "select sum(objects)::bigint, sum(bytes)::bigint from {s}.tally"
+_FACTS = b"""select current_setting('server_version'), current_setting('fsync'),
+    current_setting('synchronous_standby_names'), (select count(*) from pg_stat_replication)"""
 _LEASE = "select {s}.lease_1(%b, %b, %b::bigint)"
 _RELEASE = """update {s}.fence set expires = 0
     where name = %b and token = %b::bigint and holder = %b"""
@@ -180,6 +184,18 @@ class PostgresStore:
         """Return how much is stored; `stored_bytes` counts objects as they are stored."""
         ((objects, stored_bytes),) = self._ask(self._usage, [])
         return Usage(objects, stored_bytes, self._limit_bytes)
+
+    def server_facts(self) -> ServerFacts:
+        """Ask the server for its version, and whether it can lose what it acknowledged."""
+        ((version, fsync, synchronous, standbys),) = self._ask(_FACTS, [])
+        risks: list[ServerRisk] = []
+        if fsync == "off":
+            problem = "fsync is off: a power cut can destroy the database"
+            risks.append(ServerRisk(problem, "set fsync = on"))
+        if standbys and not synchronous:
+            problem = "standbys are asynchronous: a failover can lose acknowledged commits"
+            risks.append(ServerRisk(problem, "name them in synchronous_standby_names"))
+        return ServerFacts(f"PostgreSQL {version}", tuple(risks))
 
     def subscribe(self, prefix: str = "") -> Subscription:
         """Return a subscription to all refs whose name starts with `prefix`."""

@@ -32,6 +32,7 @@ from otolith.errors import (
     Unavailable,
     Unsupported,
 )
+from otolith.stores.base import ServerFacts, ServerRisk
 from otolith.stores.redis.scripts import LuaScript
 from otolith.stores.server_url import check_options, secrets_of, without_secrets
 
@@ -334,18 +335,45 @@ class ServerSettings(NamedTuple):
     """When that file is synced: "always", "everysec" or "no"."""
     eviction: str
     """What the server drops when its memory is full: "noeviction", "allkeys-lru" ..."""
+    software: str = "Redis"
+    replicas: int | None = None
 
     @classmethod
     def of(cls, client: Client) -> ServerSettings:
         """Ask a server. One that runs for others often forbids CONFIG, and allows INFO."""
         config = _answer(client, "CONFIG", "GET", "appendfsync")
         sync = config[1].decode() if isinstance(config, list) and len(config) > 1 else ""
-        info: dict[str, str] = {}
-        for section in ("persistence", "memory"):
-            text = _answer(client, "INFO", section)
-            lines = text.decode(errors="replace").splitlines() if isinstance(text, bytes) else []
-            info |= dict(line.split(":", 1) for line in lines if ":" in line)
-        return cls(info.get("aof_enabled") == "1", sync, info.get("maxmemory_policy", ""))
+        text = _answer(client, "INFO")
+        lines = text.decode(errors="replace").splitlines() if isinstance(text, bytes) else []
+        info = dict(line.split(":", 1) for line in lines if ":" in line)
+        version = info.get("redis_version", "")
+        software = f"Redis {version}".strip()
+        if "valkey_version" in info:
+            software = f"Valkey {info['valkey_version']}"
+        replicas = info.get("connected_slaves")
+        return cls(
+            info.get("aof_enabled") == "1",
+            sync,
+            info.get("maxmemory_policy", ""),
+            software,
+            int(replicas) if replicas is not None else None,
+        )
+
+    def facts(self) -> ServerFacts:
+        """Return what somebody who relies on this server has to know."""
+        risks: list[ServerRisk] = []
+        remedy = "set appendonly yes and appendfsync always"
+        if not self.has_append_only_file:
+            problem = "no append-only file: a restart of the server can lose acknowledged commits"
+            risks.append(ServerRisk(problem, remedy))
+        elif self.sync != "always":
+            when = {"everysec": "every second", "no": "now and then"}.get(self.sync, "unknown when")
+            problem = f"its file is synced {when}: a power cut can lose acknowledged commits"
+            risks.append(ServerRisk(problem, remedy))
+        if self.replicas != 0:
+            problem = "replicas are asynchronous: a failover can lose acknowledged commits"
+            risks.append(ServerRisk(problem, "where none may be lost, use Postgres or etcd"))
+        return ServerFacts(self.software, tuple(risks))
 
     def is_durable(self, durability: str) -> bool:
         """Tell whether an acknowledged write survives the server.

@@ -42,6 +42,7 @@ from otolith.stores.base import (
     Move,
     Object,
     Progress,
+    ServerFacts,
     Subscription,
     Usage,
     check_batch,
@@ -213,6 +214,10 @@ class RedisStore:
             flags = self._client.run(scripts.HOLDS, *some)
             found.update(name for name, flag in zip(some, flags, strict=True) if flag)
         return found
+
+    def server_facts(self) -> ServerFacts:
+        """Ask the server for its version, and whether it can lose what it acknowledged."""
+        return ServerSettings.of(self._client).facts()
 
     def subscribe(self, prefix: str = "") -> Subscription:
         """Return a subscription to all refs whose name starts with `prefix`.
