@@ -14,12 +14,20 @@ from otolith.errors import Invalid
 _SECRET = re.compile(r"(?i)pass|secret|token|key")
 _USERINFO = re.compile(r"(?<=//)([^/?#@]*?)(:[^/?#]*)?@")  # up to the last @ of the host part
 _QUERY_SECRET = re.compile(r"(?i)([?&;][^=&;]*(?:pass|secret|token|key)[^=&;]*=)[^&;#\s]*")
+# The same in a URL that is an option of another one, and so is quoted.
+_INNER_USERINFO = re.compile(r"(?i)(%2F%2F(?:(?!%3A|%40|%2F)[^&#])*%3A)(?:(?!%2F)[^&#])*(%40)")
+_INNER_SECRET = re.compile(
+    r"(?i)((?:%3F|%26)(?:(?!%3D|%26)[^&#])*(?:pass|secret|token|key)(?:(?!%3D|%26)[^&#])*%3D)"
+    r"(?:(?!%26)[^&#])*"
+)
 
 
 def without_secrets(url: str) -> str:
     """Return a URL that can be shown: passwords, tokens and keys in it are replaced by `***`."""
     shown = _USERINFO.sub(lambda found: f"{found[1]}{':***' if found[2] else ''}@", url)
-    return _QUERY_SECRET.sub(r"\1***", shown)
+    shown = _QUERY_SECRET.sub(r"\1***", shown)
+    shown = _INNER_USERINFO.sub(r"\1***\2", shown)
+    return _INNER_SECRET.sub(r"\1***", shown)
 
 
 def secrets_of(url: str) -> set[str]:

@@ -22,6 +22,10 @@ from otolith.stores.server_url import check_options, secrets_of, split_options, 
         ),
         ("s3://bucket/a@b:c", "s3://bucket/a@b:c"),
         ("s3://bucket?secret_access_key=abc", "s3://bucket?secret_access_key=***"),
+        (
+            "etcd://host?objects=postgresql%3A%2F%2Fann%3Ap%40ss%40db%2Fx%3Fpassword%3Dy&prefix=a",
+            "etcd://host?objects=postgresql%3A%2F%2Fann%3A***%40db%2Fx%3Fpassword%3D***&prefix=a",
+        ),
         ("agent.db", "agent.db"),
     ],
 )

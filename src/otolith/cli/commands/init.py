@@ -2,8 +2,9 @@
 
 `init` writes `.otolith/place.json`, the store if there is none at that address, and a `.gitignore`,
 because a store does not belong into a git repository. It refuses a directory that has a store
-already, and a store in memory, which would be gone when the command ends. Where the store was
-deleted, or `place.json` cannot be read, it makes what is missing, and leaves the rest.
+already, a store in memory, which would be gone when the command ends, and a URL with a password,
+which would be stored. Where the store was deleted, or `place.json` cannot be read, it makes what is
+missing, and leaves the rest.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import click
 from otolith.cli.location import FILE, FOLDER, STORE, StoreLocation, load, open_repo, save
 from otolith.cli.options import GlobalOptions
 from otolith.errors import Corrupt, Exists, Invalid, StoreNotFound
+from otolith.stores import without_secrets
 
 
 @click.command("init")
@@ -26,8 +28,9 @@ from otolith.errors import Corrupt, Exists, Invalid, StoreNotFound
 def init(options: GlobalOptions, url: str | None, session: str | None) -> None:
     """Make a store in this directory.
 
-    Without URL it is a file inside `.otolith`. URL is a path or sqlite:///…; a store that exists
-    there is used.
+    Without URL it is a file inside `.otolith`. URL is a path, sqlite:///…, or a server such as
+    postgresql://…; a store that exists there is used. A password in the URL is refused, because it
+    would be stored.
     """
     root = options.directory.resolve()
     store = url or options.store or STORE
@@ -35,6 +38,12 @@ def init(options: GlobalOptions, url: str | None, session: str | None) -> None:
         raise Exists(f"{root / FOLDER} already exists", hint="`otolith status` shows its state")
     if store.startswith("memory:"):
         raise Invalid("a store in memory ends with this command", hint="give a path")
+    if without_secrets(store) != store:
+        raise Invalid(
+            f"{without_secrets(store)}: a password would be stored in {FOLDER}",
+            hint="leave it out, and give it by PGPASSWORD, ~/.pgpass or another setting of the "
+            "client; or make the store in Python, and name it by $OTOLITH_STORE",
+        )
     location = StoreLocation(store, session or options.session, options.branch or "main", root)
     if store == STORE:
         (root / FOLDER).mkdir(exist_ok=True)

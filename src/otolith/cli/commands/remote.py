@@ -205,7 +205,7 @@ def _place(options: GlobalOptions, repo: Repo, given: str | None) -> tuple[str, 
             "there is no remote origin",
             "name a store: a path, a URL, or what `otolith remote add NAME URL` has named",
         )
-    return absolute_url(options.directory, given), given
+    return absolute_url(options.directory, given), without_secrets(given)
 
 
 def _label(name: str) -> str:

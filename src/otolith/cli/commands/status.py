@@ -29,6 +29,7 @@ from otolith.cli.format.workspace import conflict_lines
 from otolith.cli.location import OpenBranch, find, open_current, open_repo
 from otolith.cli.options import GlobalOptions, SessionCommand, json_option
 from otolith.cli.terminal import escape, output, table
+from otolith.stores import without_secrets
 
 
 @click.command("status", cls=SessionCommand)
@@ -44,7 +45,7 @@ def _status_json(current: OpenBranch) -> dict[str, object]:
     """Return the state of the current branch as JSON data."""
     branch = current.branch
     return {
-        "store": current.location.url,
+        "store": without_secrets(current.location.url),
         branch.scope: branch.session,
         "branch": branch.name,
         "head": commit_json(branch.head) if branch.head else None,

@@ -38,6 +38,7 @@ from otolith.errors import (
     RefExists,
 )
 from otolith.session import Versioned
+from otolith.stores import without_secrets
 
 
 def load_code(options: GlobalOptions, name: str) -> Orchestrator | Agent | Task[Any]:
@@ -116,7 +117,7 @@ def command_line(options: GlobalOptions, *words: str) -> str:
     """Return a command to type, with the global options of this call."""
     given: list[str] = []
     if options.store is not None and options.store != os.environ.get("OTOLITH_STORE"):
-        given += ["--store", options.store]
+        given += ["--store", without_secrets(options.store)]
     if options.branch is not None:
         given += ["-b", options.branch]
     if str(options.directory) != ".":
