@@ -56,6 +56,7 @@ _TRACKED = "remote/"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")
 _SWAPS_AT_ONCE = 64  # etcd takes at most 128 operations in a transaction
 _TRIES = 100
+_FIRST_HINTS = 128  # a history can be longer than all that is new
 _HINTS = 100_000  # commits that are looked for by the history of a branch, and not one by one
 
 
@@ -457,12 +458,20 @@ def _mirrored(store: Store) -> dict[str, Hash]:
 def _copy(transfer: Transfer, source: Store, names: Iterable[str], heads: dict[str, Hash]) -> None:
     """Copy what refs name, with the history of each as a hint."""
     wanted = list(names)
-    histories = (
-        [move.new for move in source.moves(name, limit=_HINTS) if move.new is not None]
-        for name in wanted
-        if not name.startswith("tag/")
-    )
+    branches = (name for name in wanted if not name.startswith("tag/"))
+    histories = (_recent(transfer, source, name) for name in branches)
     transfer.copy([heads[name] for name in wanted], histories)
+
+
+def _recent(transfer: Transfer, source: Store, name: str) -> list[Hash]:
+    """Return commits of a ref's history, the newest first, down to one that the target has."""
+    limit = _FIRST_HINTS
+    while True:
+        moves = source.moves(name, limit=limit)
+        commits = [move.new for move in moves if move.new is not None]
+        if len(moves) < limit or limit >= _HINTS or transfer.is_in_target(commits[-1:]):
+            return commits
+        limit = min(2 * limit, _HINTS)
 
 
 def _swap_all(store: Store, swaps: Sequence[Swap], now: int, note: str) -> None:

@@ -77,6 +77,10 @@ class Transfer:
                 break
         return self.copied
 
+    def is_in_target(self, hashes: Iterable[Hash]) -> bool:
+        """Tell whether the target has all of these objects."""
+        return not self._missing(hashes)
+
     def _copy(self, tips: list[Hash], hints: Iterable[Sequence[Hash]]) -> None:
         for history in hints:
             self._look_ahead(history)

@@ -15,7 +15,7 @@ from otolith.errors import (
     StoreNotFound,
     Unavailable,
 )
-from otolith.stores import MemoryStore
+from otolith.stores import Layer, MemoryStore
 from otolith.testing import Fault, FaultyStore
 
 
@@ -77,6 +77,29 @@ def test_a_pull_moves_only_new_objects(repo):
     ]
     assert copy.session("trip")["key 0007"] == "changed"
     assert copy.pull(repo.store).copied.objects == 0
+
+
+class CountsMoves(Layer):
+    """A store that counts the moves it has returned."""
+
+    returned = 0
+
+    def moves(self, name=None, *, limit=None):
+        found = super().moves(name, limit=limit)
+        self.returned += len(found)
+        return found
+
+
+def test_a_pull_reads_as_much_of_the_history_as_is_new(repo):
+    state = grown(repo, commits=900, keys=1)
+    copy = copy_of(repo)
+    for number in range(5):
+        state["log"].append(number)
+        state.commit()
+    source = CountsMoves(repo.store)
+
+    assert copy.pull(source).copied.commits == 5
+    assert source.returned <= 300
 
 
 def test_a_push_that_would_drop_commits_is_refused(repo):
