@@ -72,6 +72,13 @@ class Sizes:
     chart_snapshots: int = 200
     wide_wings: int = 14  # of seven states each, in two regions
     explorations: int = 3
+    # Stores on servers
+    server_keys: int = 1_000_000
+    server_commits: int = 300
+    race_seconds: float = 5.0
+    cached_objects: int = 100_000
+    history_objects: int = 100_000
+    new_commits: int = 100
 
 
 QUICK = Sizes(
@@ -120,6 +127,12 @@ QUICK = Sizes(
     chart_snapshots=4,
     wide_wings=2,
     explorations=1,
+    server_keys=2000,
+    server_commits=10,
+    race_seconds=0.5,
+    cached_objects=5000,
+    history_objects=200,
+    new_commits=10,
 )
 
 

@@ -89,9 +89,15 @@ _AGENT: Late = (
     compressibility,
 )
 
+_REMOTE: Late = (
+    ("psycopg", "redis", "obstore", "moto"),
+    lambda: "Servers run on this machine, so a round trip takes no time on a wire",
+)
+
 _LATE: dict[str, Late] = {
     "state": _STATE,
     "workspace": _WORKSPACE,
     "lifecycle": _LIFECYCLE,
     "agent": _AGENT,
+    "remote": _REMOTE,
 }

@@ -13,7 +13,7 @@ Rules (S3-FIFO: Yang et al., "FIFO queues are all you need for cache eviction", 
 
 Every step is O(1) per object, amortised; reading one counts up to three and moves nothing. On Zipf
 1.1 with memory for 1 % of the objects this has 0.93 of the hits of an optimal cache; LRU has 0.85.
-`bench/remote_tiers.py` measures it, also with popularities that change and with scans.
+`bench/remote/tiers.py` measures it, also with popularities that change and with scans.
 """
 
 from __future__ import annotations

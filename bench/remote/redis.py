@@ -1,26 +1,25 @@
 """Commits to a Redis server beside a bare SET of the same bytes, and several writers on one ref.
-
-python3 -m bench.remote_redis        needs redis-server on this machine
+Servers run on this machine.
 """
 
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
-from time import perf_counter, time
+from time import time
 
 import redis
 from blake3 import blake3
 
 import otolith
-from bench.ground import ROOT, Changes, items, tell
-from bench.table import Budget, Figure, Row, compared, text
+from bench.ground import Changes, Ground, Sizes, items, tell
+from bench.remote.crowd import race
+from bench.table import Budget, Figure, Row, compared
 from bench.timing import Step, alternate
 from otolith.stores import Batch, Object, RedisStore
 from otolith.types import Hash
@@ -28,10 +27,7 @@ from tests.servers.proxy import Proxy
 from tests.servers.redis import RedisServer, redis_server
 
 SYNCS = ("none", "everysec", "always")
-KEYS = 1000
-BLOCKS, BLOCK_STEPS = 30, 15
 WRITERS = 4
-EACH = 250
 
 
 @contextmanager
@@ -41,23 +37,23 @@ def _server(sync: str) -> Iterator[RedisServer]:
         yield server
 
 
-def rows() -> Iterator[Row]:
+def rows(ground: Ground) -> Iterator[Row]:
     """Measure all of it."""
     for sync in SYNCS:
-        yield from _commits(sync)
+        yield from _commits(ground.sizes, sync)
     yield _round_trips()
     for refs in ("one ref", "4 refs"):
-        yield from _writers(refs)
+        yield from _writers(refs, ground.sizes.commits_per_writer)
 
 
-def _commits(sync: str) -> Iterator[Row]:
+def _commits(sizes: Sizes, sync: str) -> Iterator[Row]:
     """One-change commits, what the store takes of them, and SETs of as many bytes."""
     tell(f"redis, appendfsync {sync}")
     with _server(sync) as server, otolith.open(server.url) as repo:
         state = repo.session("bench")
-        state.update(items(KEYS))
+        state.update(items(sizes.some_messages))
         state.commit()
-        changes = Changes(KEYS)
+        changes = Changes(sizes.some_messages)
         seen: list[Batch] = []
         write = RedisStore.write
 
@@ -81,11 +77,11 @@ def _commits(sync: str) -> Iterator[Row]:
             "write": lambda: send(Batch(objects=_renamed(seen[0]))),
             "bare": lambda: _set(client, value),
         }
-        found = alternate(steps, blocks=BLOCKS, times=BLOCK_STEPS)
+        found = alternate(steps, blocks=sizes.blocks, times=sizes.block_steps)
         limit = Budget(1.5, "x", of="ratio")
         for name, work in {
-            "commit": f"one-change commit, appendfsync {sync}",
-            "write": f"the batch of such a commit alone, appendfsync {sync}",
+            "commit": f"commit of one change, Redis, appendfsync {sync}",
+            "write": f"the batch of such a commit alone, Redis, appendfsync {sync}",
         }.items():
             title = f"redis-{name}-{sync}"
             yield compared(title, work, found[name], "SET", found["bare"], budget=limit)
@@ -117,40 +113,27 @@ def _round_trips() -> Row:
                 state["n"] = number + 1
                 state.commit()
             trips = (proxy.round_trips - before) / 100
-    return Row("redis-trips", "round trips of a commit", Figure(trips, ""), budget=Budget(1, ""))
+    return Row(
+        "redis-trips", "round trips of a commit, Redis", Figure(trips, ""), budget=Budget(1, "")
+    )
 
 
-def _writers(refs: str) -> Iterator[Row]:
+def _writers(refs: str, each: int) -> Iterator[Row]:
     """Processes that add to a counter as fast as they can, on one branch or on one each."""
-    work = f"{WRITERS} processes x {EACH} commits to {refs}"
+    work = f"{WRITERS} processes x {each} commits to {refs}, Redis"
     tell(f"redis, {work}")
     with _server("none") as server:
         otolith.open(server.url).close()
-        command = [sys.executable, "-m", "bench.remote_redis", server.url]
         names = ["shared"] * WRITERS if refs == "one ref" else [str(at) for at in range(WRITERS)]
-        crowd = [
-            subprocess.Popen(
-                [*command, name], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-            )
-            for name in names
-        ]
-        for process in crowd:
-            assert process.stdout is not None
-            process.stdout.readline()  # it is ready
-        began = perf_counter()
-        for process in crowd:
-            assert process.stdin is not None
-            process.stdin.write("go\n")
-            process.stdin.flush()
-        ends = [json.loads(process.communicate()[0]) for process in crowd]
-        seconds = perf_counter() - began
+        found = race(__name__, [[server.url, str(each), name] for name in names])
+        ends = [json.loads(printed) for printed in found.printed]
         with otolith.open(server.url) as repo:
             total = sum(repo.session(name)["n"] for name in set(names))
-    assert total == WRITERS * EACH, f"{total} commits are in the chain"
+    assert total == WRITERS * each, f"{total} commits are in the chain"
     yield Row(
         f"redis-{refs.replace(' ', '-')}-rate",
         f"{work}: per second",
-        Figure(total / seconds, "/s"),
+        Figure(total / found.seconds, "/s"),
         budget=Budget(500, "/s", at_least=True),
     )
     until = min(end[-1] for end in ends)  # from then on somebody has less company
@@ -164,7 +147,7 @@ def _writers(refs: str) -> Iterator[Row]:
     )
 
 
-def _write(url: str, session: str) -> None:
+def take_part(url: str, each: str, session: str) -> None:
     """Add to a counter; report when each commit was made."""
     with otolith.open(url) as repo:
         state = repo.session(session)
@@ -172,15 +155,8 @@ def _write(url: str, session: str) -> None:
         sys.stdout.flush()
         sys.stdin.readline()
         turns = []
-        for _ in range(EACH):
+        for _ in range(int(each)):
             state.counter("n").add(1)
             state.commit()
             turns.append(time())
         sys.stdout.write(json.dumps(turns))
-
-
-if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        _write(*sys.argv[1:])
-    else:
-        print(text(list(rows())))

@@ -1,15 +1,11 @@
 """Hits of the memory tier beside LRU and an optimal cache, and what a hit costs.
 
-python3 -m bench.remote_tiers            some twenty seconds
-python3 -m bench.remote_tiers --quick    tiny sizes: whether it runs
-
 The optimal cache (Belady) knows all requests in advance: it evicts what is asked for last, and does
 not take what is never asked for again. No real cache can be better.
 """
 
 from __future__ import annotations
 
-import sys
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from heapq import heappop, heappush
@@ -18,13 +14,13 @@ from random import Random
 from time import process_time
 from typing import NamedTuple
 
-from bench.table import Budget, Figure, Row, text
+from bench.ground import Ground, tell
+from bench.table import Budget, Figure, Row
 from otolith.stores import Batch, MemoryCache, MemoryStore, Object, TieredStore
 from otolith.testing import FaultyStore, blob
 from otolith.types import Hash
 
-KEYS = 100_000
-REQUESTS = 400_000
+REQUESTS_PER_KEY = 4
 EXPONENT = 1.1
 OBJECT_BYTES = 1000
 ENTRY_BYTES = 500  # what an object takes beside its bytes
@@ -39,10 +35,12 @@ class Hits(NamedTuple):
     optimal: float
 
 
-def rows(*, keys: int = KEYS, requests: int = REQUESTS) -> Iterator[Row]:
+def rows(ground: Ground) -> Iterator[Row]:
     """Measure all of it."""
+    keys = ground.sizes.cached_objects
+    tell(f"tiers, {keys:,} objects")
     size = keys // 100
-    plain = zipf(keys, requests)
+    plain = zipf(keys, keys * REQUESTS_PER_KEY)
     share = "memory for 1 % of the objects"
     traces: dict[str, tuple[str, Callable[[], Sequence[int]]]] = {
         "zipf": (f"Zipf {EXPONENT} over {keys:,} objects, {share}", lambda: plain),
@@ -188,14 +186,3 @@ def _cpu(work: Callable[[], object], count: int) -> float:
         work()
         taken.append(process_time() - began)
     return min(taken) / count
-
-
-def main(arguments: Sequence[str]) -> int:
-    quick = "--quick" in arguments
-    found = list(rows(keys=5000, requests=20_000) if quick else rows())
-    print(text(found))
-    return int(any(row.verdict == "MISSED" for row in found) and not quick)
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -1,27 +1,27 @@
-"""Stores on servers: what a commit costs beside a bare statement, and what crowds of writers reach.
+"""Postgres: what a commit costs beside a bare statement, and what crowds of writers reach.
 
 Postgres runs on the disk of this machine, so that a commit waits for the disk as it does elsewhere.
 Writers are processes; on a machine with few cores these, not the server, are the limit.
-
-python -m bench.remote               all rows
 """
 
 from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
+from operator import truediv
+from statistics import median
 from time import perf_counter
 
 import psycopg
 from blake3 import blake3
 
 import otolith
-from bench.ground import ROOT, SESSION, Changes, Ground, ground, items, tell
-from bench.table import Budget, Figure, Row, compared, text
+from bench.ground import SESSION, Changes, Ground, items, tell
+from bench.remote.crowd import race
+from bench.table import Budget, Figure, Row, compared
 from bench.timing import Samples, alternate
 from otolith.errors import StaleRef
 from otolith.stores import Batch, Object, PostgresStore, Swap
@@ -32,7 +32,7 @@ from tests.servers.proxy import Proxy
 WRITERS = 4
 
 
-def postgres_rows(ground: Ground) -> Iterator[Row]:
+def rows(ground: Ground) -> Iterator[Row]:
     tell("Postgres")
     with postgres_server(on_disk=True) as server:
         yield from _beside_bare(ground, server)
@@ -77,7 +77,7 @@ def _beside_bare(ground: Ground, server: PostgresServer) -> Iterator[Row]:
 
 
 def _round_trips(ground: Ground, server: PostgresServer) -> Iterator[Row]:
-    keys, commits = ground.sizes.many_keys, 10
+    keys, commits = ground.sizes.server_keys, 10
     url = fresh(server.url)
     with otolith.open(url, durability="fast") as repo:
         state = repo.session(SESSION)
@@ -103,67 +103,67 @@ def _round_trips(ground: Ground, server: PostgresServer) -> Iterator[Row]:
                 state.commit()
             each = (proxy.round_trips - before) / commits
     yield Row(
-        "postgres-trips-commit", "round trips of a commit", Figure(each, ""), budget=Budget(1, "")
+        "postgres-trips-commit",
+        "round trips of a commit, Postgres",
+        Figure(each, ""),
+        budget=Budget(1, ""),
     )
-    work = f"round trips of a cold read, 1 of {keys} keys"
+    work = f"round trips of a cold read, one of {keys:,} keys, Postgres"
     yield Row("postgres-trips-cold", work, Figure(cold, ""))
     yield Row(
-        "postgres-trips-warm", "round trips of a warm read", Figure(warm, ""), budget=Budget(0, "")
+        "postgres-trips-warm",
+        "round trips of a warm read, Postgres",
+        Figure(warm, ""),
+        budget=Budget(0, ""),
     )
 
 
 def _crowds(ground: Ground, server: PostgresServer) -> Iterator[Row]:
-    """Let processes swap one ref, then each its own, as fast as they can."""
-    seconds = 0.5 if ground.sizes.blocks < 10 else 5.0
+    """Let one process, several on one ref, and several on their own, swap as fast as they can.
+
+    They do so in turns, so that a disk that is busy with others disturbs all alike.
+    """
+    rounds = ground.sizes.races
+    seconds = ground.sizes.race_seconds / rounds
     url = fresh(server.url)
-    one = sum(_crowd(url, ["alone"], seconds))
-    same = _crowd(url, ["same"] * WRITERS, seconds)
-    own = sum(_crowd(url, [f"own {number}" for number in range(WRITERS)], seconds))
-    with_store = PostgresStore(url)
-    chain = len(with_store.moves("same"))
-    with_store.close()
-    assert chain == sum(same), f"{sum(same)} swaps returned, {chain} are in the history"
-    alone = Figure(one / seconds, "/s")
-    together = Figure(sum(same) / seconds, "/s")
-    note = "one ref: its commits are on the disk one after the other"
+    one, same, own, unfair = [], [], [], []
+    for turn in range(rounds):
+        one.append(sum(_crowd(url, [f"alone {turn}"], seconds)))
+        counts = _crowd(url, [f"same {turn}"] * WRITERS, seconds)
+        same.append(sum(counts))
+        unfair.append(max(counts) / max(1, min(counts)))
+        own.append(sum(_crowd(url, [f"own {turn} {at}" for at in range(WRITERS)], seconds)))
+    with closing(PostgresStore(url)) as store:
+        chains = [len(store.moves(f"same {turn}")) for turn in range(rounds)]
+    assert chains == same, f"{same} swaps returned, {chains} are in the histories"
+    alone, together, apart = (Figure(median(each) / seconds, "/s") for each in (one, same, own))
+    note = f"median of {rounds} rounds in turns; one ref: commits reach the disk one by one"
     budget = Budget(500, "/s", at_least=True)
-    work = f"{WRITERS} writers on one ref"
-    between = sum(same) / one
-    yield Row("postgres-same", work, together, "one writer", alone, between, budget, note=note)
-    fair = Figure(max(same) / max(1, min(same)), "x")
-    work = f"{WRITERS} writers on one ref: most over fewest commits"
-    yield Row("postgres-fair", work, fair, budget=Budget(2, "x"))
+    work, between = f"{WRITERS} processes on one ref, Postgres", median(map(truediv, same, one))
+    yield Row("postgres-same", work, together, "one process", alone, between, budget, note=note)
+    work, fair = f"{work}: most over fewest commits", Figure(median(unfair), "x")
+    yield Row("postgres-fair", work, fair, budget=Budget(2, "x"), note=note)
     budget = Budget(3, "x", of="ratio", at_least=True)
-    work, apart = f"{WRITERS} writers on {WRITERS} refs", Figure(own / seconds, "/s")
-    yield Row("postgres-own", work, apart, "one writer", alone, own / one, budget)
+    work, between = (
+        f"{WRITERS} processes on refs of their own, Postgres",
+        median(map(truediv, own, one)),
+    )
+    yield Row("postgres-own", work, apart, "one process", alone, between, budget, note=note)
 
 
 def _crowd(url: str, refs: list[str], seconds: float) -> list[int]:
     """Return how many swaps each of some processes made at the same time."""
     PostgresStore(url).close()
-    command = [sys.executable, "-m", "bench.remote", url, str(seconds)]
-    crowd = [
-        subprocess.Popen(
-            [*command, ref], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        for ref in refs
-    ]
-    for process in crowd:
-        assert process.stdout is not None
-        process.stdout.readline()  # it is ready
-    for process in crowd:
-        assert process.stdin is not None
-        process.stdin.write("go\n")
-        process.stdin.flush()
-    return [int(json.loads(process.communicate()[0])) for process in crowd]
+    found = race(__name__, [[url, str(seconds), ref] for ref in refs])
+    return [int(json.loads(each)) for each in found.printed]
 
 
-def swap(url: str, seconds: float, ref: str) -> None:
+def take_part(url: str, seconds: str, ref: str) -> None:
     """Swap a ref to new objects for some seconds, and print how often that succeeded."""
     store = PostgresStore(url)
     print("ready", flush=True)
     sys.stdin.readline()
-    head, done, end = store.ref(ref), 0, perf_counter() + seconds
+    head, done, end = store.ref(ref), 0, perf_counter() + float(seconds)
     while perf_counter() < end:
         objects = [Object(Hash(blake3(data).digest()), data) for data in _new()]
         try:
@@ -179,15 +179,3 @@ def swap(url: str, seconds: float, ref: str) -> None:
 
 def _new() -> list[bytes]:
     return [os.urandom(60) for _ in range(4)] + [os.urandom(160)]
-
-
-KINDS = {"postgres": postgres_rows}
-MADE_BY = {"postgres": "postgres"}
-
-
-if __name__ == "__main__":
-    if len(sys.argv) > 3:
-        swap(sys.argv[1], float(sys.argv[2]), sys.argv[3])
-    else:
-        with ground(quick="--quick" in sys.argv) as here:
-            print(text([row for rows in KINDS.values() for row in rows(here)]))
