@@ -15,11 +15,13 @@ not stored; give it by the environment or the password file of the client.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
 
@@ -44,6 +46,7 @@ from otolith.stores import (
     Progress,
     Store,
     Swap,
+    as_store,
     has_landed,
     open_store,
     without_secrets,
@@ -121,7 +124,7 @@ class Remotes:
         return self._read()[1]
 
     def add(self, name: str, url: str) -> None:
-        """Give a URL a name.
+        """Give a URL a name. A path is stored as an absolute one.
 
         Raises:
             BadRef: the name has a character other than letters, digits, dot, dash and underscore.
@@ -139,7 +142,7 @@ class Remotes:
         def edit(remotes: dict[str, str]) -> None:
             if name in remotes:
                 raise Exists(f"there is a remote {name} already", hint="remove it first")
-            remotes[name] = url
+            remotes[name] = _absolute(url)
 
         self._edit(edit)
 
@@ -220,7 +223,7 @@ def push(
             refused = [each.name for each in updates if each.kind == "conflict"]
             if refused:
                 raise Diverged(
-                    f"{_listed(refused)}: the target has commits that are not here",
+                    f"{_listed(refused)}: the target has a commit there that is not in ours",
                     names=tuple(refused),
                     hint="pull first, then push again; or force it, which drops them",
                 )
@@ -330,9 +333,11 @@ def _mirror(
     for _ in range(_TRIES):
         ours, theirs = _mirrored(repo.store), _mirrored(store)
         differ = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
-        former = [hash for name in differ if (hash := theirs.get(name)) is not None]
-        known = set(repo.store.read(former))
-        strange = [name for name in differ if name in theirs and theirs[name] not in known]
+        strange = [
+            name
+            for name in differ
+            if name in theirs and not _was_here(repo.backend, name, theirs[name], ours.get(name))
+        ]
         if strange and not force:
             raise Diverged(
                 f"{_listed(strange)}: the target has commits that were never here",
@@ -419,7 +424,20 @@ def _compare(
             return RefUpdate(name, "fast-forward", old, new)
         if backend.graph.is_ancestor(target, known):
             return RefUpdate(name, "ahead", old, new)
-    return RefUpdate(name, "forced" if is_forced else "conflict", old, new)
+    is_moved_tag = is_tag_ref(name) and _was_here(backend, name, old, new)
+    return RefUpdate(name, "forced" if is_forced or is_moved_tag else "conflict", old, new)
+
+
+def _was_here(backend: Backend, name: str, hash: Hash, now: Hash | None) -> bool:
+    """Tell whether our ref of a name is, or was, at a commit or after it.
+
+    A commit of others that was only fetched does not count.
+    """
+    moves = backend.store.moves(name)
+    if any(hash in (move.old, move.new) for move in moves):
+        return True
+    known, tip = _commit(backend, hash), None if now is None else _commit(backend, now)
+    return known is not None and tip is not None and backend.graph.is_ancestor(known, tip)
 
 
 def _commit(backend: Backend, hash: Hash) -> Commit | None:
@@ -541,13 +559,34 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:3]) + more
 
 
+def _url_of(repo: BareRepo, place: str) -> str:
+    """Return the URL of a remote, or a path or URL as it is.
+
+    Raises:
+        RefNotFound: it is a bare word that names neither a remote nor a file.
+    """
+    remotes = Remotes(repo.backend).list()
+    if place not in remotes and place.isidentifier() and not Path(place).exists():
+        raise RefNotFound(
+            f"there is no remote {place}, and no file of that name",
+            hint=f"give a path such as ./{place}, a URL, or a name of repo.remotes.list()",
+        )
+    return remotes.get(place, place)
+
+
+def _absolute(url: str) -> str:
+    """Return a path as one that means the same file in any folder; a URL as it is."""
+    path = url.removeprefix("sqlite:")
+    return url if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:|//", path) else str(Path(path).absolute())
+
+
 @contextmanager
 def _opened(repo: BareRepo, place: Store | str, *, create: bool) -> Iterator[Store]:
     """Open the store that a URL or the name of a remote means; a store stays open."""
-    if not isinstance(place, str):
-        yield place
+    if not isinstance(place, str | os.PathLike):
+        yield as_store(place)
         return
-    store = open_store(Remotes(repo.backend).url(place), create=create)
+    store = open_store(_url_of(repo, os.fspath(place)), create=create)
     try:
         yield store
     finally:

@@ -644,10 +644,9 @@ class Branch(StateReader, MutableMapping[str, Any]):
         """Refuse a verb that would drop staged edits, or commit a part of a transaction."""
         self._check_not_in_transaction(verb)
         if not self.is_clean:
-            raise Uncommitted(
-                f"{verb}: there are staged edits on {self.name}",
-                hint=hint,
-            )
+            if self._committer.is_in_doubt:
+                hint = "their commit got no reply and may have landed: commit() finds out"
+            raise Uncommitted(f"{verb}: there are staged edits on {self.name}", hint=hint)
 
     def __repr__(self) -> str:
         where = self.head.short if self.head else "no commit yet"

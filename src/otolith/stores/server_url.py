@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
 from otolith.errors import Invalid
 
+_HOST = re.compile(r"(\[[^\]]*\]|[^:]*)(:\d*)?")
 _SECRET = re.compile(r"(?i)pass|secret|token|key")
 _USERINFO = re.compile(r"(?<=//)([^/?#@]*?)(:[^/?#]*)?@")  # up to the last @ of the host part
 _QUERY_SECRET = re.compile(r"(?i)([?&;][^=&;]*(?:pass|secret|token|key)[^=&;]*=)[^&;#\s]*")
@@ -24,10 +25,23 @@ _INNER_SECRET = re.compile(
 
 def without_secrets(url: str) -> str:
     """Return a URL that can be shown: passwords, tokens and keys in it are replaced by `***`."""
+    if is_ambiguous(url):
+        user = re.split("[:@]", url.partition("//")[2], maxsplit=1)[0]
+        return f"{url.partition('//')[0]}//{user}:***@{url.rpartition('@')[2]}"
     shown = _USERINFO.sub(lambda found: f"{found[1]}{':***' if found[2] else ''}@", url)
     shown = _QUERY_SECRET.sub(r"\1***", shown)
     shown = _INNER_USERINFO.sub(r"\1***\2", shown)
     return _INNER_SECRET.sub(r"\1***", shown)
+
+
+def is_ambiguous(url: str) -> bool:
+    """Tell whether a password has a character in it that ends the host part, or begins it."""
+    host = re.match(r"[A-Za-z][\w+.-]*://([^/?#]*)", url)
+    if host is None or "@" not in url:
+        return False
+    if "@" in host[1]:
+        return host[1].count("@") > 1
+    return not all(_HOST.fullmatch(each) for each in host[1].split(","))
 
 
 def secrets_of(url: str) -> set[str]:

@@ -28,6 +28,7 @@ from otolith.stores.base import Store, check_limit
 from otolith.stores.keyvalue import KeyValueStore, KVStore
 from otolith.stores.layers import CachedStore, ObjectCache
 from otolith.stores.memory import MemoryStore
+from otolith.stores.server_url import is_ambiguous, without_secrets
 from otolith.stores.sqlite import SqliteStore
 
 StoreLike: TypeAlias = Store | KVStore | str | os.PathLike[str]
@@ -69,6 +70,11 @@ def open_store(url: str | os.PathLike[str], **options: Any) -> Store:
     scheme, rest = found[1].lower(), text[found.end() :]
     if scheme == "sqlite":
         return _construct(SqliteStore, options, file_in(_sqlite_path(rest)))
+    if scheme in _ON_SERVERS and is_ambiguous(text):
+        raise Invalid(
+            f"{without_secrets(text)}: the password has a character with another meaning in a URL",
+            hint="write # as %23, / as %2F, ? as %3F and @ as %40",
+        )
     if scheme in _ON_SERVERS:
         module, name, extra = _ON_SERVERS[scheme]
         return _construct(_import(scheme, module, name, extra), options, text)

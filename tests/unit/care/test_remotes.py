@@ -261,6 +261,57 @@ def test_remotes_have_names_and_no_passwords(repo, tmp_path):
         repo.remotes.remove("backup")
 
 
+def test_a_mirror_does_not_drop_what_was_only_fetched(repo):
+    state = grown(repo, keys=5)
+    copy = copy_of(repo)
+    for each, value in ((copy.session("trip"), "theirs"), (state, "ours")):
+        each["plan"] = value
+        each.commit(value)
+    assert repo.pull(copy.store).conflicts
+    with pytest.raises(Diverged, match="session/trip/main"):
+        repo.mirror(copy.store)
+    assert copy.session("trip")["plan"] == "theirs"
+
+
+def test_a_tag_that_we_moved_is_moved_there_too(repo):
+    state = grown(repo, keys=5)
+    repo.tag("best", "trip/main~1")
+    copy = copy_of(repo)
+    repo.tag("best", state.head, force=True)
+    repo.push(copy.store)
+    assert copy.tags()["best"] == state.head
+    with pytest.raises(Diverged, match="tag/best"):
+        repo.push(_moved_elsewhere(copy))
+
+
+def _moved_elsewhere(copy):
+    """Return the store of a copy whose tag is at a commit that only it has."""
+    state = copy.session("trip")
+    state["theirs"] = 1
+    copy.tag("best", state.commit("theirs"), force=True)
+    return copy.store
+
+
+def test_a_misspelt_remote_makes_no_store(repo, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    grown(repo, keys=5)
+    with pytest.raises(RefNotFound, match="no remote desktp"):
+        repo.push("desktp")
+    with pytest.raises(Invalid):
+        repo.push(None)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_path_of_a_remote_is_the_same_in_any_folder(repo, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    grown(repo, keys=5)
+    repo.remotes.add("desk", "desk.db")
+    (tmp_path / "sub").mkdir()
+    monkeypatch.chdir(tmp_path / "sub")
+    repo.push("desk")
+    assert (tmp_path / "desk.db").exists()
+
+
 def test_a_pull_from_nowhere_makes_no_store(repo, tmp_path):
     with pytest.raises(StoreNotFound):
         repo.pull(str(tmp_path / "nowhere.db"))

@@ -27,10 +27,22 @@ from otolith.stores.server_url import check_options, secrets_of, split_options, 
             "etcd://host?objects=postgresql%3A%2F%2Fann%3A***%40db%2Fx%3Fpassword%3D***&prefix=a",
         ),
         ("agent.db", "agent.db"),
+        ("postgresql://bob:pa#ss@host:1/db", "postgresql://bob:***@host:1/db"),
+        ("redis://:pa/ss@host", "redis://:***@host"),
+        ("postgresql://a:1,b:2/db", "postgresql://a:1,b:2/db"),
+        ("etcd://h:1?objects=postgresql://ann@db/x", "etcd://h:1?objects=postgresql://ann@db/x"),
     ],
 )
 def test_a_shown_url_has_no_secrets(url, shown):
     assert without_secrets(url) == shown
+
+
+@pytest.mark.parametrize("password", ["pa#ss", "pa/ss", "pa?ss", "pa@ss"])
+def test_a_password_with_an_ambiguous_character_is_refused_and_not_shown(password):
+    with pytest.raises(Invalid, match="%23") as caught:
+        open_store(f"postgresql://bob:{password}@127.0.0.1:9/db")
+    assert "ss@" not in str(caught.value)
+    assert "pa" not in str(caught.value).partition("password")[0]
 
 
 def test_secrets_are_found_to_be_removed_from_messages():
