@@ -67,3 +67,4 @@ def test_a_password_is_neither_stored_nor_shown(otolith):
 def test_without_a_remote_the_next_move_is_named(otolith):
     otolith("ann", "init")
     assert "otolith remote add NAME URL" in otolith("ann", "push", code=3)
+    assert "otolith remote list" in otolith("ann", "push", "nope", code=3)

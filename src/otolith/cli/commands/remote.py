@@ -193,7 +193,7 @@ def _place(options: GlobalOptions, repo: Repo, given: str | None) -> tuple[str, 
     """Return the URL of a remote, and its name.
 
     Raises:
-        RefNotFound: none was given, and there is no `origin`.
+        RefNotFound: none was given, and there is no `origin`; or there is none of this name.
     """
     remotes = repo.remotes.list()
     name = given or ORIGIN
@@ -204,6 +204,12 @@ def _place(options: GlobalOptions, repo: Repo, given: str | None) -> tuple[str, 
             RefNotFound,
             "there is no remote origin",
             "name a store: a path, a URL, or what `otolith remote add NAME URL` has named",
+        )
+    if given.isidentifier() and not (options.directory / given).exists():
+        raise terminal_error(
+            RefNotFound,
+            f"there is no remote {given}, and no file of that name",
+            f"`otolith remote list` lists the remotes; a new file is ./{given}",
         )
     return absolute_url(options.directory, given), without_secrets(given)
 
