@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -166,3 +167,15 @@ def test_a_circle_between_two_keys_gets_no_longer_names_than_it_has(state):
     assert again["first"]["parent"] is again["node"]
     groups = again._tracker.aliases._groups.values()
     assert max(len(place.path) for group in groups for place in group) <= 5
+
+
+def test_a_circle_leads_through_a_sealed_object_that_two_keys_have(state):
+    """While its parts are joined, the numbers of its parts change."""
+    node = Node("n")
+    table: defaultdict[str, list[Any]] = defaultdict(list, z=[2, node.kids])
+    node.kids += [table, node]  # type: ignore[list-item]
+    state["node"], state["table"] = node, table
+    again = reopened(state)
+    kids = again["node"].kids
+    assert kids[0] is again["table"] and kids[1] is again["node"]
+    assert again["table"]["z"][1] is kids

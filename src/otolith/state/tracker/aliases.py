@@ -379,11 +379,10 @@ class Aliases:
         if found is None:
             return False
         unit, hold = found
-        steps = path[len(unit) :]
-        old = self._sealed.part_at(hold.value, steps)
+        steps, old = path[len(unit) :], self._part(path)
         if old is part:
             return True
-        if self._sealed.split(hold.value, steps)[1]:
+        if old is None or self._sealed.split(hold.value, steps)[1]:
             return False
         self._moves += 1
         for each in self._places_of(old, unit, hold) or [steps]:
