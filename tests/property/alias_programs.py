@@ -380,6 +380,8 @@ def _content(found: list[Any]) -> list[Any]:
     roots, nodes = found
 
     def show(reference: Any, depth: int) -> Any:
+        if isinstance(reference, list) and reference[0] == "array":
+            return reference[2]
         if isinstance(reference, list):
             return [show(each, depth) for each in reference]
         if not isinstance(reference, int) or depth == 6:

@@ -43,8 +43,7 @@ from otolith.state.tracker.aliases import Load, ValueReader
 from otolith.state.tracker.fingerprints import is_fixed
 from otolith.state.tracker.held import MISSING, HeldValue, put_part, remove_part
 from otolith.state.tracker.imprints import ImprintKind
-from otolith.state.tracker.sealed_objects import SealedObjects
-from otolith.state.tracker.shared_objects import identity, object_identities
+from otolith.state.tracker.shared_objects import SealedObjects, identity, object_identities
 
 
 class ChangeTracker:
@@ -155,20 +154,24 @@ class ChangeTracker:
     def _refresh_values(self) -> None:
         """Update held values in place after the staged state was replaced."""
         self.reader.follow_aliases(again=True)
-        moved = self._moved([path for path, _ in self.held])
-        live = {path: self.held.at(path).value for path in moved}
-        others = [hold.value for path, hold in self.held if path not in moved]
+        self._update_all(self._moved([path for path, _ in self.held]))
+        holds = {path: hold for path, hold in self.held if hold.lost_cell is None}
+        apart = {path: self._stage.get(path) for path in self.aliases.entangled(holds)}
+        self._update_all({path: cell for path, cell in apart.items() if cell}, apart=True)
+        self.aliases.join_held(self.held)
+
+    def _update_all(self, moved: Mapping[Path, bytes], *, apart: bool = False) -> None:
+        """Give held values the content of cells."""
         self.reader.sealed.forget()
         update = InPlaceUpdate(
-            live.values(),
-            fixed=others,
+            [self.held.at(path).value for path in moved],
+            fixed=[hold.value for path, hold in self.held if path not in moved],
             fingerprint=self._fingerprint,
             sealed=self.reader.sealed,
+            apart=apart,
         )
         for path in sorted(moved, key=self._stage.names):
             self._update(path, moved[path], update)
-        self.aliases.separate(self.held)
-        self.aliases.join_held(self.held)
 
     def refresh_inside(self, path: Path) -> None:
         """Bring what is held below a path up to date with what a handle wrote there."""
@@ -224,7 +227,8 @@ class InPlaceUpdate:
     of the first of them only, because the places may differ now.
 
     `live` are the values that may be changed, `fixed` those of other places, which stay. With
-    `keep_shared`, an object in several places stays in those that are still equal to it.
+    `keep_shared`, an object in several places stays in those that are still equal to it. With
+    `apart`, an object that cannot be changed in place stays only if nothing in it is shared.
     """
 
     def __init__(
@@ -235,6 +239,7 @@ class InPlaceUpdate:
         fingerprint: Callable[[object], int | None],
         sealed: SealedObjects,
         keep_shared: bool = False,
+        apart: bool = False,
     ) -> None:
         stay = list(fixed)
         _, self._shared = object_identities([*live, *stay], sealed)
@@ -242,6 +247,8 @@ class InPlaceUpdate:
         self._taken = self._shared & taken
         self._fingerprint = fingerprint
         self._keep_shared = keep_shared
+        self._sealed = sealed
+        self._apart = apart
 
     def __call__(self, live: Any, fresh: Any) -> Any:
         """Return what a place holds now: the object that was there, if it can be."""
@@ -271,9 +278,14 @@ class InPlaceUpdate:
             live.update(fresh)
         elif type(live) is bytearray:
             live[:] = fresh
-        else:
-            return live if self._is_equal(live, fresh) else fresh
+        elif not self._is_equal(live, fresh) or (self._apart and self._has_shared(live)):
+            return fresh
         return live
+
+    def _has_shared(self, live: object) -> bool:
+        """Tell whether an object that stays or goes as a whole has one in it that is shared."""
+        inside = object_identities([live], self._sealed)[0] - {identity(live)}
+        return not inside.isdisjoint(self._shared)
 
     def _is_equal(self, live: object, fresh: object) -> bool:
         """Return whether two values have the same stored form."""

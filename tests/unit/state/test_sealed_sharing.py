@@ -7,6 +7,7 @@ from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import otolith
@@ -184,3 +185,14 @@ def test_looking_into_a_pickled_object_does_not_change_it(state, make):
     first = state.commit()
     assert state.commit() == first
     assert reopened(state).is_clean
+
+
+def test_an_array_that_was_read_with_a_sealed_object_is_shared_with_a_key(state):
+    """Its memory belongs to the pickle that was read."""
+    state["sealed"] = deque([np.arange(6.0)])
+    state.commit()
+    later = state.repo.session(state.session)
+    later["array"] = later["sealed"][0]
+    later.commit()
+    last = state.repo.session(state.session)
+    assert np.shares_memory(last["array"], last["sealed"][0])

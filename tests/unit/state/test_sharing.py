@@ -601,3 +601,31 @@ def test_an_object_in_several_places_of_a_circle_and_elsewhere_is_one(state):
     again = reopened(state)
     assert again["x"][0] is again["x"][1] is again["a"]
     assert again["x"][2] is again["x"]
+
+
+def test_a_place_that_is_removed_and_set_to_a_copy_is_another_object(state):
+    state["first"] = state["second"] = [1]
+    state.commit()
+    del state["second"]
+    state["second"] = [1]
+    state.commit()
+    later = state.repo.session(state.session)
+    assert later["first"] is not later["second"]
+
+
+def test_a_rollback_shares_again_what_was_removed_and_set_to_a_copy(state):
+    state["first"] = state["second"] = [1]
+    before = state.commit()
+    del state["second"]
+    state["second"] = [1]
+    state.rollback(before, discard=True)
+    assert state["first"] is state["second"]
+
+
+def test_discard_separates_what_a_model_had_in_two_places(state):
+    state["node"] = Node("n", [[1], [1]])
+    state.commit()
+    state["node"].links[1] = state["node"].links[0]
+    state.discard()
+    first, second = state["node"].links
+    assert first is not second

@@ -12,40 +12,35 @@ Theory of operation:
    whose content differs from that of most are not joined; they have *diverged*.
 3. Their entries stay until something else is committed, so that reading alone changes nothing.
 4. Before a commit, `new_record` compares the record with the objects that are shared now.
-5. No object can be put into a sealed one (`sealed_objects.py`). Where a sealed object has one in it
+5. No object can be put into a sealed one (`SealedObjects`). Where a sealed object has one in it
    that must be another, it is replaced by a copy that refers to that one (`_join_sealed`).
-6. A merge of two records can leave places out that follow from others: if `a` and `b` are one
-   object, `a/x` and `b/x` are too. `_add_implied_places` adds them.
+6. The record need not name all places of an object: if `a` and `b` are one object, `a/x` and `b/x`
+   are too (`_SameObjects`, `_Names`). In values that contain each other, paths have no end.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-from otolith.codecs import Lost, Order, cyclic_objects, with_part
+from otolith.codecs import Lost, Order, parts_of, with_part
 from otolith.core import ALIASES, Cells, Path, Stage, format_path
 from otolith.errors import BadValue, Denied, KeyNotFound, MissingExtra, UnknownType, Untrusted
 from otolith.state.tracker.fingerprints import is_fixed
 from otolith.state.tracker.held import MISSING, HeldValue, HeldValues
 from otolith.state.tracker.imprints import ImprintKind
-from otolith.state.tracker.sealed_objects import SealedObjects
 from otolith.state.tracker.shared_objects import (
     ArrayView,
     Group,
     ObjectScans,
+    SealedObjects,
     SharedPlace,
     groups,
     identity,
     is_array,
-    steps_to,
     view_in,
 )
 from otolith.types import Tag
-
-_MORE = 8
-"""How many places may be found for each that is recorded: merged records may lead in circles."""
 
 Entry: TypeAlias = list[Any]
 
@@ -57,15 +52,14 @@ class Aliases:
     """Reads, joins and updates the record of one state.
 
     `reach` returns what is held at or above a path, read if need be, and None if nothing is there;
-    `fresh` returns another copy of what is stored at a path; `is_unchanged` tells whether a value
-    has the content that is stored, and `renew` notes that it has, with other objects in it.
+    `is_unchanged` tells whether a value has the content that is stored, and `renew` notes that it
+    has, with other objects in it.
     """
 
     def __init__(
         self,
         *,
         reach: Callable[[Path], tuple[Path, HeldValue] | None],
-        fresh: Callable[[Path], object],
         is_unchanged: Callable[[HeldValue], bool],
         renew: Callable[[HeldValue], None],
         sealed: SealedObjects,
@@ -74,7 +68,6 @@ class Aliases:
         order: Order,
     ) -> None:
         self._reach = reach
-        self._fresh = fresh
         self._is_unchanged = is_unchanged
         self._renew = renew
         self._sealed = sealed
@@ -83,71 +76,22 @@ class Aliases:
         self._order = order
         self._scans = ObjectScans(sealed)
         self._groups: dict[Path, Group] = {}
+        self._names = _Names([])
         self._shared: set[Path] = set()
         self._diverged: set[Path] = set()
+        self._is_edited = False  # this program itself has removed places
         self._pending: set[Path] | None = None  # groups to join, by their first places
-        self._moves = 0
-        self._circular: dict[Path, bool] = {}  # which values contain themselves
 
     def load(self, record: object) -> None:
         """Use another record."""
         entries = record if isinstance(record, dict) else {}
         self._groups, self._shared, self._diverged = {}, set(entries), set()
+        self._is_edited = False
         for path in sorted(entries, key=lambda path: [self._order(key) for key in path]):
             first, view = entries[path]
             place = SharedPlace(path, None if view is None else ArrayView.load(view))
             self._groups.setdefault(first, []).append(place)
-        self._add_implied_places()
-        self._shared.update(place.path for group in self._groups.values() for place in group)
-
-    def _add_implied_places(self) -> None:
-        """Add places that are one object because they are in one object."""
-        home = {place.path: first for first, group in self._groups.items() for place in group}
-        views = {place.path: place.view for group in self._groups.values() for place in group}
-        waiting, room = list(home), _MORE * len(home)
-        while waiting:
-            path = waiting.pop()
-            for other in self._other_names(path, home):
-                if other in home:
-                    self._unite(home, other, path)
-                elif self._leads_in_a_circle(other, home[path], home):
-                    continue  # a shorter path leads there too
-                elif room:  # one side of a merge dropped it, the other built upon it
-                    room -= 1
-                    self._groups[home[path]].append(SharedPlace(other, views[path]))
-                    home[other], views[other] = home[path], views[path]
-                    waiting.append(other)
-
-    def _leads_in_a_circle(self, path: Path, first: Path, home: Mapping[Path, Path]) -> bool:
-        """Tell whether the way to an object of a group passes one object twice."""
-        passed: set[Path] = set()
-        here: Path = ()
-        for key in path[:-1]:
-            here = (*here, key)
-            met = home.get(here)
-            if met is not None:
-                if met in passed:
-                    return True
-                passed.add(met)
-                # From the shortest way to it on: it leads through fewer objects.
-                here = min((place.path for place in self._groups[met]), key=len)
-        return first in passed
-
-    def _unite(self, home: dict[Path, Path], path: Path, other: Path) -> None:
-        """Join the groups of two paths."""
-        if home[path] != home[other]:
-            moved = self._groups.pop(home[path])
-            self._groups[home[other]] += moved
-            home.update({place.path: home[other] for place in moved})
-
-    def _other_names(self, path: Path, home: Mapping[Path, Path]) -> list[Path]:
-        """Return the other paths of a place: through the other places of what it is in."""
-        outer = [length for length in range(1, len(path)) if path[:length] in home]
-        return [
-            place.path + path[length:]
-            for length in outer
-            for place in self._groups[home[path[:length]]]
-        ]
+        self._names = _Names(self._groups.values())
 
     @property
     def has_diverged(self) -> bool:
@@ -181,58 +125,29 @@ class Aliases:
             }
         )
 
-    def separate(self, held: HeldValues) -> None:
-        """Give places that are one object, and are not according to the record, one each.
+    def entangled(self, held: Mapping[Path, HeldValue]) -> list[Path]:
+        """Return those of some held values with one object where the record says several are.
 
         The staged state was replaced: it is the state of another commit, in which two equal values
-        may be two. The first place keeps the object that the program may refer to.
+        may be two.
         """
-        for _ in range(len(held) + 1):  # a copy may have in it what is one object elsewhere
-            if not self._separate_once(dict(held)):
-                break
-
-    def _separate_once(self, held: Mapping[Path, HeldValue]) -> bool:
-        home = {place.path: first for first, group in self._groups.items() for place in group}
-        moves = self._moves
-        self._circular.clear()
-        current = self._current_groups(held)
-        for group in current:
-            objects: dict[Path, list[Path]] = {}
-            for path, _ in group:
-                objects.setdefault(home.get(path, path), []).append(path)
-            whole = self._part(group[0].path)
-            for paths in list(objects.values())[1:]:
-                self._replace(paths, whole, current)
-        return self._moves > moves
+        groups = self._current_groups(held)
+        places = [path for group in groups if not self._names.are_one(group) for path, _ in group]
+        return [unit for unit in held if any(path[: len(unit)] == unit for path in places)]
 
     def _current_groups(self, held: Mapping[Path, HeldValue]) -> list[Group]:
         """Return the places of each object that is in several now."""
         self._sealed.forget()
         return groups(held, self._scans.shared(held), self._order, self._sealed)
 
-    def _replace(self, paths: list[Path], whole: object, current: list[Group]) -> None:
-        """Put a fresh copy into places of an object, and fresh sealed objects around others."""
-        outside = [path for path in paths if not self._is_inside(path)]
-        for path in paths:
-            if path not in outside and self._part(path) is whole:
-                around = self._part(self._outer(path))
-                all_paths = [place.path for group in current for place in group]
-                same = [each for each in all_paths if self._part(each) is around]
-                self._put_fresh(same or [self._outer(path)])
-        self._put_fresh(outside)
-
-    def _put_fresh(self, paths: list[Path]) -> None:
-        """Put another copy of what is stored into places that are not inside of sealed objects."""
-        fresh = self._fresh(paths[0]) if paths else None
-        for path in paths:
-            self._put(path, fresh)
-
     def mark_removed(self, path: Path) -> None:
         """Note that this program removed or replaced what was at a path."""
-        self._diverged.update(each for each in self._shared if each[: len(path)] == path)
+        removed = {each for each in self._shared if each[: len(path)] == path}
+        self._diverged |= removed
+        self._is_edited |= bool(removed)
 
     def _join_all(self, firsts: set[Path]) -> None:
-        """Make the members of groups one object each, until nothing moves."""
+        """Make the places of groups one object each."""
         if self._pending is not None:  # in the middle of reading what is to be joined
             self._pending |= firsts
             return
@@ -241,76 +156,55 @@ class Aliases:
             names = self._read_all(self._pending)
         finally:
             self._pending = None
-        renewed: dict[Path, HeldValue] = {}
-        self._circular.clear()
-        for _ in range(len(names) + 1 if names else 0):
-            before = self._moves
-            self._sealed.forget()
-            # All are compared before any is joined: objects in a cycle contain each other.
-            known = [(group, self._alike(group)) for group in map(self._groups.__getitem__, names)]
-            renewed |= self._join_sealed([alike for _, alike in known])
-            for group, alike in known:
-                self._join(group, alike)
-            if self._moves == before:  # a tuple that was joined may be another one since
-                break
-        for hold in renewed.values():
-            self._renew(hold)
+        if not names:
+            return
+        self._sealed.forget()
+        # All are found before any is replaced: steps into sealed objects count what is in them.
+        known = [(group, self._alike(group)) for group in map(self._groups.__getitem__, names)]
+        objects = _ObjectsIn(self._holds([place for group, _ in known for place in group]))
+        same = _SameObjects(self._sealed)
+        for _, alike in known:
+            same.unite(list(alike.values()))
+        is_joined = self._replace(objects, same.instead(objects))
+        views: dict[int, object] = {}
+        for group, alike in known:
+            joined = [path for path, part in alike.items() if is_joined or part in objects]
+            whole = self._part(joined[0]) if joined else None
+            joined += self._views(group, whole, views)
+            self._diverged.difference_update(place.path for place in group)
+            self._diverged.update(
+                place.path for place in group if len(joined) < 2 or place.path not in joined
+            )
+        if views:
+            self._replace(_ObjectsIn(objects.holds), views)
 
-    def _join_sealed(self, known: list[list[Path]]) -> dict[Path, HeldValue]:
-        """Replace sealed objects by copies that have the objects of other places in them.
+    def _holds(self, places: Group) -> list[HeldValue]:
+        """Return the held values with these places."""
+        found = [reached for place in places if (reached := self._reachable(place.path))]
+        return list(dict(found).values())
 
-        Returns the values that may be pickled in another way now.
+    def _replace(self, objects: _ObjectsIn, instead: Mapping[int, object]) -> bool:
+        """Put objects into the places of others; return False if that is impossible in some.
+
+        A copy takes the place of a sealed object in which another object must be.
         """
-        joins, chosen = _SealedJoins(self._sealed), list[tuple[list[Path], object]]()
-        for alike in known:
-            places = [(self._outer(path), self._part(path), self._around(path)) for path in alike]
-            if any(around is not None for _, _, around in places):
-                chosen.append((alike, joins.add(places)))
-        if not chosen:
-            return {}
-        paths = [path for alike in known for path in alike]
-        units = {unit: hold for path in paths for unit, hold in [self._held_at(path)]}
-        unchanged = {unit: hold for unit, hold in units.items() if self._is_unchanged(hold)}
-        for alike, part in chosen:  # plain data that copies refer to must be complete
-            for path in alike:
-                self._put(path, part)
-        if not joins.around:
-            return unchanged
-        copies = self._sealed.copies(
-            list(joins.around.values()), instead=joins.instead, kept=joins.kept
-        )
-        if copies is None:
-            return unchanged
-        new = dict(zip(joins.around, copies, strict=True))
-        for path in [*paths, *joins.paths]:
-            copy = None if self._is_inside(path) else new.get(id(self._part(path)))
-            if copy is not None:
-                self._put(path, copy)
-        return unchanged
-
-    def _held_at(self, path: Path) -> tuple[Path, HeldValue]:
-        found = self._reachable(path)
-        assert found is not None, "what was compared is held"
-        return found
-
-    def _around(self, path: Path) -> object | None:
-        """Return the sealed object that a path leads into, or None."""
-        return self._part(self._outer(path)) if self._is_inside(path) else None
-
-    def _is_inside(self, path: Path) -> bool:
-        """Tell whether a path leads into a sealed object."""
-        return self._outer(path) != path
-
-    def _outer(self, path: Path) -> Path:
-        """Return the path of the sealed object that a path leads into, or the path itself."""
-        found = self._reachable(path)
-        if found is None:
-            return path
-        unit, hold = found
-        try:
-            return unit + self._sealed.split(hold.value, path[len(unit) :])[0]
-        except (LookupError, AttributeError, TypeError):
-            return path
+        if not instead:
+            return True
+        sealed = [each for each in self._sealed.among(objects) if id(each) not in instead]
+        unchanged = [hold for hold in objects.holds if sealed and self._is_unchanged(hold)]
+        inside = {id(each): self._sealed.parts(each) for each in sealed}
+        copied = [each for each in sealed if any(id(part) in instead for part in inside[id(each)])]
+        gone = {*map(id, copied), *instead}
+        stay = [part for each in sealed if id(each) not in gone for part in inside[id(each)]]
+        stay += [each for each in objects if id(each) not in gone and not isinstance(each, tuple)]
+        stay += [each for each in instead.values() if is_array(each)]
+        copies = self._sealed.copies(copied, instead=instead, kept=stay) if copied else []
+        new = dict(zip(map(id, copied), copies or [], strict=copies is not None))
+        objects.replace({old: new.get(id(part), part) for old, part in instead.items()} | new)
+        self._sealed.forget()
+        for hold in unchanged:  # it may be pickled in another way now
+            self._renew(hold)
+        return copies is not None
 
     def _read_all(self, pending: set[Path]) -> list[Path]:
         """Hold all places of groups, and of the groups found on the way."""
@@ -322,45 +216,33 @@ class Aliases:
                     self._reachable(place.path)
         return [first for first in self._groups if first in done]
 
-    def _join(self, group: Group, alike: list[Path]) -> None:
-        self._diverged.difference_update(place.path for place in group)
-        self._diverged.update(self._unjoined(group, alike))
-
-    def _unjoined(self, group: Group, alike: list[Path]) -> list[Path]:
-        """Join the places of a group that are alike; return those that have diverged."""
-        joined: list[Path] = []
-        whole = self._part(alike[0]) if alike else None
-        for place in group if alike else ():
-            if place.view is None:
-                is_joined = place.path in alike and self._put(place.path, whole)
-            else:
-                is_joined = self._join_view(place.path, place.view, whole)
-            joined += [place.path] if is_joined else []
-        if len(joined) < 2:
-            joined = []
-        return [place.path for place in group if place.path not in joined]
-
-    def _alike(self, group: Group) -> list[Path]:
-        """Return the places with the most common content; views are not compared."""
+    def _alike(self, group: Group) -> dict[Path, Any]:
+        """Return the places with the most common content, and what is there, without views."""
         paths = [place.path for place in group if place.view is None]
         found = {path: part for path in paths if (part := self._part(path)) is not None}
         if len(set(map(id, found.values()))) == 1:
-            return list(found)
-        alike: dict[object, list[Path]] = {}
+            return found
+        alike: dict[object, dict[Path, Any]] = {}
         for path, part in found.items():
-            alike.setdefault(self._fingerprint(part), []).append(path)
+            alike.setdefault(self._fingerprint(part), {})[path] = part
         if len(alike) > 1:  # fingerprints see in which order a set was filled; encodings do not
             alike = {}
             for path, part in found.items():
-                alike.setdefault(self._encode(part), []).append(path)
-        return max(alike.values(), key=len, default=[])
+                alike.setdefault(self._encode(part), {})[path] = part
+        return max(alike.values(), key=len, default={})
 
-    def _join_view(self, path: Path, view: ArrayView, whole: Any) -> bool:
-        """Make the array at a place a view again, if it has the same content."""
-        part, shown = self._part(path), view.of(whole)
-        if part is None or shown is None or self._fingerprint(part) != self._fingerprint(shown):
-            return False
-        return _is_view(whole, part, view) or self._put(path, shown)
+    def _views(self, group: Group, whole: Any, instead: dict[int, object]) -> list[Path]:
+        """Return the places of views of an array; add the views to make to those that exist."""
+        found: list[Path] = []
+        for path, view in group:
+            part = None if view is None else self._part(path)
+            shown = None if part is None or view is None else view.of(whole)
+            if shown is None or self._fingerprint(part) != self._fingerprint(shown):
+                continue
+            found.append(path)
+            if view is not None and not _is_view(whole, part, view):
+                instead[id(part)] = shown
+        return found
 
     def _part(self, path: Path) -> Any:
         """Return the object at a path inside a held value, or None."""
@@ -372,28 +254,6 @@ class Aliases:
             return self._sealed.part_at(hold.value, path[len(unit) :])
         except (LookupError, AttributeError, TypeError):
             return None  # another program changed the shape of the value
-
-    def _put(self, path: Path, part: object) -> bool:
-        """Replace the object at a path inside a held value; tell whether it is there now."""
-        found = self._reachable(path)
-        if found is None:
-            return False
-        unit, hold = found
-        steps, old = path[len(unit) :], self._part(path)
-        if old is part:
-            return True
-        if old is None or self._sealed.split(hold.value, steps)[1]:
-            return False
-        self._moves += 1
-        for each in self._places_of(old, unit, hold) or [steps]:
-            hold.value = with_part(hold.value, each, part)
-        return True
-
-    def _places_of(self, part: object, unit: Path, hold: HeldValue) -> list[Path]:
-        """Return the steps to an object in a value that contains itself: one place is recorded."""
-        if unit not in self._circular:
-            self._circular[unit] = bool(cyclic_objects(hold.value))
-        return steps_to(part, hold.value) if self._circular[unit] else []
 
     def _reachable(self, path: Path) -> tuple[Path, HeldValue] | None:
         """Return what is held at or above a path; None if there is nothing that may be read."""
@@ -413,8 +273,9 @@ class Aliases:
 
         Diverged places alone do not change the record, unless something is edited anyway.
         """
+        is_edited |= self._is_edited
         current = self._current_groups(held)
-        if self._diverged and not is_edited and _are_within(current, self._groups.values()):
+        if self._diverged and not is_edited and all(map(self._names.are_one, current)):
             return None
         before = [
             [p for p in group if p.path not in self._diverged] for group in self._groups.values()
@@ -430,7 +291,8 @@ class Aliases:
 
     def _is_confirmed(self, known: list[Group], current: list[Group]) -> bool:
         """Tell whether these groups are all there is; groups inside of others are not searched."""
-        return _are_within(current, known) and all(map(self._is_one_object, known))
+        names = _Names(known) if self._diverged else self._names
+        return all(map(names.are_one, current)) and all(map(self._is_one_object, known))
 
     def _is_one_object(self, group: Group) -> bool:
         """Tell whether the places of a group hold one object, or views of it."""
@@ -441,59 +303,140 @@ class Aliases:
         )
 
 
-class _SealedJoins:
-    """Which sealed objects have to be copied, and which objects take the places of others."""
+class _ObjectsIn:
+    """The objects in held values; those inside of sealed objects are not counted."""
+
+    def __init__(self, holds: list[HeldValue]) -> None:
+        self.holds = holds
+        self._found: dict[int, Any] = {}
+        waiting: list[Any] = [hold.value for hold in holds]
+        while waiting:
+            each = waiting.pop()
+            if id(each) not in self._found and not is_fixed(type(each)):
+                self._found[id(each)] = each
+                waiting += [part for _, part in parts_of(each)]
+
+    def __contains__(self, part: object) -> bool:
+        return id(part) in self._found
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._found.values())
+
+    def replace(self, instead: Mapping[int, object]) -> None:
+        """Put objects into the places of others, which are given by their identities."""
+        tuples: dict[int, Any] = {}
+
+        def current(part: Any) -> Any:
+            found = instead.get(id(part), part)
+            if not isinstance(found, tuple):
+                return found
+            if id(found) not in tuples:
+                new = found
+                for step, inner in parts_of(found):
+                    new = with_part(new, (step,), current(inner))
+                tuples[id(found)] = tuples[id(new)] = new
+            return tuples[id(found)]
+
+        for hold in self.holds:
+            hold.value = current(hold.value)
+        for each in self:
+            if id(each) not in instead and not isinstance(each, tuple):
+                for step, part in parts_of(each):
+                    with_part(each, (step,), current(part))
+
+
+class _SameObjects:
+    """Objects that are to be one. What is at the same steps in two of them is to be one, too."""
 
     def __init__(self, sealed: SealedObjects) -> None:
         self._sealed = sealed
-        self._chosen: list[tuple[object, object]] = []  # and what each is stored as a part of
-        self._replaced: list[object] = []  # while these exist, no other object has their identity
-        self.instead: dict[int, object] = {}
-        self.around: dict[int, object] = {}
-        self.paths: list[Path] = []
+        self._same: dict[int, list[Any]] = {}
 
-    @property
-    def kept(self) -> list[object]:
-        """The objects that copies refer to: those that are not in a copy themselves."""
-        return [chosen for chosen, whole in self._chosen if id(whole) not in self.around]
-
-    def add(self, places: list[tuple[Path, Any, object | None]]) -> object:
-        """Add the places of one object, and return the object that all of them get.
-
-        A place is the path of a sealed object, what is inside, and the sealed object; or the path
-        of something else, that, and None.
-        """
-        chosen, whole = self._choose([(part, around) for _, part, around in places])
-        self._chosen.append((chosen, whole))
-        for path, part, around in places:
-            if part is chosen:
+    def unite(self, objects: list[Any]) -> None:
+        """Note that objects are to be one."""
+        pairs = [(objects[0], other) for other in objects[1:]]
+        while pairs:
+            one, other = pairs.pop()
+            if type(one) is not type(other) or is_fixed(type(one)):
                 continue
-            self.instead[id(part)] = chosen
-            self._replaced.append(part)
-            if around is not None:
-                self.around[id(around)] = around
-                self.paths.append(path)
+            same = self._same.setdefault(id(one), [one])
+            others = self._same.setdefault(id(other), [other])
+            if same is not others:
+                same += others
+                self._same.update(dict.fromkeys(map(id, others), same))
+                pairs += self._inner(one, other)
+
+    def _inner(self, one: Any, other: Any) -> list[tuple[Any, Any]]:
+        """Return what is in both of two objects, in pairs."""
+        if self._sealed.has_parts(one):
+            return list(zip(self._sealed.parts(one), self._sealed.parts(other), strict=False))
+        parts = dict(parts_of(other))
+        return [(part, parts[step]) for step, part in parts_of(one) if step in parts]
+
+    def instead(self, objects: _ObjectsIn) -> dict[int, object]:
+        """Return for each object that gives way, by identity, the one that takes its place.
+
+        That is one that is not inside of a sealed object, if there is one.
+        """
+        chosen: dict[int, object] = {}
+        for same in self._same.values():
+            stays = next((each for each in same if each in objects), same[0])
+            chosen |= {id(each): stays for each in same if each is not stays}
         return chosen
 
-    def _choose(self, places: list[tuple[Any, object | None]]) -> tuple[object, object]:
-        """Return the object for all places: plain data, which the program may refer to, or the
-        one in most places; and the sealed object around it, or itself.
-        """
-        counts = Counter(id(part) for part, _ in places)
 
-        def rank(place: tuple[Any, object | None]) -> tuple[bool, bool, int]:
-            part, around = place
-            is_plain = around is None and not self._sealed.has_parts(part)
-            return is_plain, around is None, counts[id(part)]
+class _Names:
+    """Which paths lead to one object: if `a` and `b` are one, `a/x` and `b/x` are one, too.
 
-        part, around = max(places, key=rank)
-        return part, part if around is None else around
+    This is a tree of keys. Nodes of one object are united, and so are those below by their keys.
+    """
 
+    def __init__(self, groups: Iterable[Group]) -> None:
+        self._below: list[dict[object, int]] = [{}]
+        self._instead = [0]  # the node that each node was united with, or itself
+        for group in groups:
+            nodes = [self._node(place.path) for place in group]
+            for node in nodes[1:]:
+                self._unite(nodes[0], node)
 
-def _are_within(groups: Iterable[Group], others: Iterable[Group]) -> bool:
-    """Tell whether all places that are one object are places of one of the other groups."""
-    sets = [{place.path for place in group} for group in others]
-    return all(any({p.path for p in group} <= paths for paths in sets) for group in groups)
+    def are_one(self, group: Group) -> bool:
+        """Tell whether places are one object."""
+        return len({self._follow(place.path) for place in group}) == 1
+
+    def _node(self, path: Path) -> int:
+        """Return the node of a path, a new one if need be."""
+        node, rest = self._follow(path)
+        for key in rest:
+            self._below[node][key] = node = len(self._below)
+            self._below.append({})
+            self._instead.append(node)
+        return node
+
+    def _follow(self, path: Path) -> tuple[int, Path]:
+        """Return the last node on the way, and the rest of the path."""
+        node = 0
+        for depth, key in enumerate(path):
+            below = self._below[node]
+            if key not in below:
+                return node, path[depth:]
+            node = self._united(below[key])
+        return node, ()
+
+    def _united(self, node: int) -> int:
+        while self._instead[node] != node:
+            self._instead[node] = node = self._instead[self._instead[node]]
+        return node
+
+    def _unite(self, one: int, other: int) -> None:
+        pairs = [(one, other)]
+        while pairs:
+            one, other = map(self._united, pairs.pop())
+            if one != other:
+                self._instead[other] = one
+                below = self._below[one]
+                for key, node in self._below[other].items():
+                    pairs += [(below[key], node)] if key in below else []
+                    below.setdefault(key, node)
 
 
 def _is_view(whole: Any, part: Any, view: ArrayView) -> bool:
@@ -531,7 +474,6 @@ class ValueReader:
         self.sealed = SealedObjects(cells.encoding.codec)
         self.aliases = Aliases(
             reach=self.reach,
-            fresh=self._fresh,
             is_unchanged=self._is_unchanged,
             renew=self._renew,
             sealed=self.sealed,
@@ -607,13 +549,6 @@ class ValueReader:
         hold = self.held.hold(path, value, cell)
         self.aliases.join(path)
         return hold
-
-    def _fresh(self, path: Path) -> object:
-        """Return another copy of what is staged at a path inside a held value."""
-        unit = self.held.find(path) or path
-        cell = self._stage.get(unit)
-        assert cell is not None, "what is held is staged"
-        return self.sealed.part_at(self._load(unit, cell), path[len(unit) :])
 
     def _is_unchanged(self, hold: HeldValue) -> bool:
         try:
