@@ -348,7 +348,7 @@ class _Walk:
         policy = rule or ("error" if is_disputed else _natural(ours, theirs))
         gone = ours is ABSENT or theirs is ABSENT
         twins = policy == "map" or rule in {"counter", "append"}
-        if identical(ours, theirs) and not gone and rule == "error":
+        if identical(ours, theirs) and rule == "error":
             return self._conflict(path, base, ours, theirs)
         if identical(ours, theirs) and (gone or not twins):
             return ours

@@ -109,7 +109,21 @@ class MergePromises:
         here.commit()
         assert there.merge(here).kind == "fast-forward"
 
-    @pytest.mark.parametrize("policy", ["append", "counter", "error"])
+    def test_two_removals_are_a_conflict_where_the_policy_is_error(self, state: Branch) -> None:
+        start = {"seat": "free", "rule": rule("seat", "error")}
+        here, there = fork(state, start, {"seat": DELETE, "a": 1}, {"seat": DELETE, "b": 1})
+        (found,) = here.merge(there).conflicts
+        assert (found.path, found.kind, found.absent) == (
+            "seat",
+            "delete/delete",
+            ("ours", "theirs"),
+        )
+        here.resolve_conflict("seat", take="ours")
+        here.commit()
+        assert here.to_dict() == {"a": 1, "b": 1}
+        assert there.merge(here).kind == "fast-forward"
+
+    @pytest.mark.parametrize("policy", ["append", "counter"])
     def test_what_both_sides_removed_is_gone(self, state: Branch, policy: str) -> None:
         start = {"x": [1] if policy == "append" else 1, "rule": rule("x", policy)}
         here, there = fork(state, start, {"x": DELETE, "a": 1}, {"x": DELETE})

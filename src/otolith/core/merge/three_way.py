@@ -2,8 +2,8 @@
 
 Rule 1: where only one side differs from the base, that side wins; no policy is consulted.
 Rule 2: where both do, maps are merged key by key, lists by their edits, sets by element.
-Rule 3: anything else follows the policy of its path; without one it is a conflict. Two equal edits
-count as one, except where a policy says otherwise: `counter` and `append` count both, and for
+Rule 3: anything else follows the policy of its path; without one it is a conflict. Two equal edits,
+or two removals, count as one, except where a policy says otherwise: `counter` and `append` count both, and for
 `error` they are a conflict, because each side may have acted on what it read.
 Rule 4: a conflict is a value. The merge continues with our side there, and reports it.
 Rule 5: events never conflict: what either side recorded stays, what either took back is gone.
@@ -59,7 +59,7 @@ class PathConflict:
     """
 
     path: str
-    kind: str  # edit/edit, edit/delete or add/add
+    kind: str  # edit/edit, edit/delete, delete/delete or add/add
     why: str
     absent: tuple[str, ...]
     cells: Mapping[str, bytes] = field(compare=False, repr=False)
@@ -99,7 +99,7 @@ def conflict_at(path: Path, why: str, sides: Sequence[bytes | None], cells: Cell
     base, ours, theirs = sides
     kind = "edit/edit" if base is not None else "add/add"
     if ours is None or theirs is None:
-        kind = "edit/delete"
+        kind = "edit/delete" if ours is not theirs else "delete/delete"
     present = {side: cell for side, cell in zip(SIDES, sides, strict=True) if cell is not None}
     absent = tuple(side for side in SIDES if side not in present)
     return PathConflict(format_path(path), kind, why, absent, present, cells.frozen())
@@ -245,7 +245,7 @@ class _Walk:
         policy = default if rule is None else rule
         counts_twice = policy == "map" or rule in _ADDING
         is_strict = rule == "error" and path[0] not in RESERVED  # equal pickles are one pickle
-        if is_strict and ours is not None and self._cells.same(ours, theirs):
+        if is_strict and self._cells.same(ours, theirs):
             return self._conflict(path, _TWINS, base, ours, theirs)
         if (ours is None or not counts_twice) and self._cells.same(ours, theirs):
             return ours
