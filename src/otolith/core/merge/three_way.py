@@ -3,8 +3,8 @@
 Rule 1: where only one side differs from the base, that side wins; no policy is consulted.
 Rule 2: where both do, maps are merged key by key, lists by their edits, sets by element.
 Rule 3: anything else follows the policy of its path; without one it is a conflict. Two equal edits,
-or two removals, count as one, except where a policy says otherwise: `counter` and `append` count both, and for
-`error` they are a conflict, because each side may have acted on what it read.
+or two removals, count as one, except where a policy says otherwise: `counter` and `append` count
+both edits, and for `error` they are a conflict, because each side may have acted on what it read.
 Rule 4: a conflict is a value. The merge continues with our side there, and reports it.
 Rule 5: events never conflict: what either side recorded stays, what either took back is gone.
 Rule 6: the order of a dict never conflicts. A merged dict has the order of the side that reordered

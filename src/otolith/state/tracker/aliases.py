@@ -171,10 +171,8 @@ class Aliases:
             joined = [path for path, part in alike.items() if is_joined or part in objects]
             whole = self._part(joined[0]) if joined else None
             joined += self._views(group, whole, views)
-            self._diverged.difference_update(place.path for place in group)
-            self._diverged.update(
-                place.path for place in group if len(joined) < 2 or place.path not in joined
-            )
+            self._diverged.update(place.path for place in group)
+            self._diverged.difference_update(joined if len(joined) > 1 else [])
         if views:
             self._replace(_ObjectsIn(objects.holds), views)
 
@@ -379,7 +377,7 @@ class _SameObjects:
         That is one that is not inside of a sealed object, if there is one.
         """
         chosen: dict[int, object] = {}
-        for same in self._same.values():
+        for same in {id(same): same for same in self._same.values()}.values():
             stays = next((each for each in same if each in objects), same[0])
             chosen |= {id(each): stays for each in same if each is not stays}
         return chosen
