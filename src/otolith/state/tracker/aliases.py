@@ -13,7 +13,7 @@ Theory of operation:
 3. Their entries stay until something else is committed, so that reading alone changes nothing.
 4. Before a commit, `new_record` compares the record with the objects that are shared now.
 5. No object can be put into a sealed one (`SealedObjects`). Where a sealed object has one in it
-   that must be another, it is replaced by a copy that refers to that one (`_join_sealed`).
+   that must be another, it is replaced by a copy that refers to that one (`_replace`).
 6. The record need not name all places of an object: if `a` and `b` are one object, `a/x` and `b/x`
    are too (`_SameObjects`, `_Names`). In values that contain each other, paths have no end.
 """
