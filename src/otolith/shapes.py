@@ -116,12 +116,21 @@ def _fits(value: object, kind: type) -> bool:
     return isinstance(value, kind)
 
 
-def check_argument(value: object, name: str, kind: Kind, wanted: str, *, hint: str = "") -> None:
+def check_argument(
+    value: object,
+    name: str,
+    kind: Kind,
+    wanted: str,
+    *,
+    hint: str = "",
+    error: type[Error] = Invalid,
+) -> None:
     """Refuse an argument of the wrong type at once, before it fails somewhere inside.
 
     Raises:
-        Invalid: it is not of that kind; `wanted` says what it must be, as in "a list of steps".
+        Invalid, or `error`: it is not of that kind; `wanted` says what it must be, as in "a list of
+            steps".
     """
     if not fits(value, kind):
         got = repr(value) if isinstance(value, str | int | float) else type(value).__name__
-        raise Invalid(f"{name} must be {wanted}, got {got}", hint=hint)
+        raise error(f"{name} must be {wanted}, got {got}", hint=hint)

@@ -121,10 +121,10 @@ def content_words(text: str) -> list[str]:
     ]
 
 
-def is_german(text: str) -> bool | None:
-    """Tell whether a text is German rather than English; None if nothing in it tells."""
+def is_german(text: str, *, default: bool) -> bool:
+    """Tell whether a text is German rather than English; `default` if nothing in it tells."""
     words = [word.lower for word in words_in(text)]
     german = sum(word in GERMAN_STOP_WORDS for word in words)
     english = sum(word in STOP_WORDS for word in words) - german
     german += any(letter in text for letter in "äöüßÄÖÜ")
-    return None if german == english else german > english
+    return default if german == english else german > english

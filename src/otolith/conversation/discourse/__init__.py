@@ -4,10 +4,10 @@
         print(topic.label, topic.status, topic.spans)
     resolve(messages, "the cheapest one")[0].entity.label
 
-Read `tracker.py` first: it has the public functions. `nouns.py` and `lists.py` find what a text
-mentions, `entities.py` stores it, `phrases.py` parses what is asked, `candidates.py` ranks the
-answers, `topics.py` finds the topics. The word lists are in `words.toml`. Nothing here is stored,
-and nothing is named that the conversation did not mention. Names are loaded on first use.
+Read `tracker.py` first: it has the public functions. `mentions.py` finds what a text mentions,
+`entities.py` stores it, `references.py` parses what is asked and ranks the answers, `topics.py`
+finds the topics. The word lists are in `words.toml`. Nothing here is stored, and nothing is named
+that the conversation did not mention. Names are loaded on first use.
 """
 
 from otolith.lazy import door
@@ -41,7 +41,7 @@ __all__ = [
 _HOME = {
     **dict.fromkeys(__all__, "tracker"),
     **dict.fromkeys(["Entity", "Mention"], "entities"),
-    **dict.fromkeys(["Proposal", "Segmenter", "Span", "Topic", "TopicJudge"], "topics"),
-    "TopicStatus": "topics",
+    **dict.fromkeys(["Proposal", "Segmenter", "Span"], "topics"),
+    **dict.fromkeys(["Topic", "TopicJudge", "TopicStatus"], "topics"),
 }
 __getattr__ = door(__name__, _HOME)

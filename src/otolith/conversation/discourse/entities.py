@@ -54,8 +54,6 @@ class Mention:
     """The whole text of an item of a list."""
     end: int = 0
     """Where it ends in its own text."""
-    aliases: tuple[str, ...] = ()
-    """Stems of words by which it is called as well: of "my sister Julia", sister."""
 
     @property
     def moment(self) -> Moment:
@@ -170,11 +168,8 @@ class Register:
 
     def place(self, mention: Mention) -> TrackedEntity:
         """Record a mention, of a known entity or of a new one."""
-        key: object = "noun", mention.words
-        if mention.form == "value" or mention.type == "file":
-            key = mention.type, mention.text.lower()
-        elif mention.form in ("name", "item"):
-            key = "name", mention.words or mention.text.lower()
+        kind = mention.type if mention.form == "value" else mention.form in ("name", "item")
+        key = kind, mention.words or mention.text.lower()
         entity = self._by_key.get(key) or self._longer_name(mention)
         if entity is None:
             entity = TrackedEntity(len(self.entities), mention)
@@ -182,7 +177,7 @@ class Register:
         self._by_key.setdefault(key, entity)
         for word in {mention.head, *mention.words} - entity.words - entity.heads:
             self._by_word.setdefault(word, []).append(entity)
-        entity.words.update(mention.words, mention.aliases)
+        entity.words.update(mention.words)
         entity.heads.update({mention.head} - {""})
         entity.type = mention.type if entity.type == "item" else entity.type
         entity.number = entity.number or mention.number
@@ -215,13 +210,11 @@ class Register:
 
     def _longer_name(self, mention: Mention) -> TrackedEntity | None:
         """Return an entity whose name has all words of a name."""
-        if mention.form != "name" or mention.type == "file" or not mention.words:
+        if mention.form != "name" or not mention.words:
             return None
-        for entity in reversed(self.by_word(mention.words[-1])[-_MAX_LISTS:]):
-            is_named = entity.first.form in ("name", "item")
-            if is_named and set(mention.words) <= set(entity.first.words):
-                return entity
-        return None
+        latest = reversed(self.by_word(mention.words[-1])[-_MAX_LISTS:])
+        named = (each for each in latest if each.first.form in ("name", "item"))
+        return next((each for each in named if {*mention.words} <= {*each.first.words}), None)
 
 
 def group_of(members: Sequence[Entity]) -> Entity:
@@ -230,5 +223,4 @@ def group_of(members: Sequence[Entity]) -> Entity:
     label = ", ".join(each.label for each in members)
     types = {each.type for each in members}
     type = types.pop() if len(types) == 1 else "thing"
-    members = tuple(members)
-    return Entity(-1, label, type, "plural", "", tuple(mentions), (label,), members=members)
+    return Entity(-1, label, type, "plural", "", tuple(mentions), (label,), members=tuple(members))

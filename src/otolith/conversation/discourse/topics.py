@@ -17,16 +17,17 @@ cues, of silence and of everything German are guesses.
 from __future__ import annotations
 
 import math
-import re
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
 from otolith.conversation.discourse.word_lists import keys_by_word, pattern, stem_list
+from otolith.conversation.formats.parts import content_text
 from otolith.conversation.message import Attachment, Message, Role, Text, ToolResult
 from otolith.errors import BadValue
+from otolith.shapes import check_argument
 from otolith.text.words import content_words, stem, words_in
 
 _MINUTE = 60_000_000
@@ -38,7 +39,7 @@ _FEW_WORDS, _MISSING_WORD = 4, -0.5
 _FIRST_TURN = -1.0
 """Against leaving a topic after one turn: people seldom ask one thing only."""
 _CUE_WEIGHTS = {"new": 6.0, "requests": 1.2, "greets": 1.0, "refers": -1.0, "close": -1.0}
-_ASKS, _ENDS = (-1.6, ""), (0.8, "the matter before was ended")
+_ASKS, _ENDS = -1.6, 0.8
 """What the answer before did: it asked something back, or it ended a matter."""
 _BACK, _RETURN, _MARGIN, _NEARLY = 0.2, 0.4, 0.1, -1.0
 """The fit with an earlier topic that a return needs: with "back to" or "anyway", or without a cue;
@@ -49,12 +50,6 @@ _MAX_TOPICS, _MAX_TEXT, _KEYWORDS, _LABEL_WORDS = 20, 4_000, 6, 3
 """How many topics a turn may return to, the latest; how much of a message is read; for a topic."""
 _OPENING, _ENDING = 90, 140
 """Most cues stand in the first letters of a turn; an offer of more, in the last of an answer."""
-_CUES = ("new", "back", "close", "refers", "greets", "requests")
-_NEW_NOUN = re.compile(
-    r"\b(?:a|an(?= [aeiouh])|any|some|my|meine?[nrm]?|eine?[nrm]?)\s+"
-    r"((?:[^\W\d_-]+[ -]){0,2}[^\W\d_]+)",
-    re.IGNORECASE,
-)
 
 
 class TopicStatus(StrEnum):
@@ -126,15 +121,10 @@ a topic, "new", or None to accept the proposal.
 def texts_of(message: Message) -> Iterator[tuple[str, str, str]]:
     """Yield the texts of a message: text, source, and the id of the call that a result is for."""
     for part in message.parts:
-        if isinstance(part, Text):
-            yield part.text, str(message.role), ""
-        elif isinstance(part, ToolResult):
-            inner = part.content
-            if not isinstance(inner, str):
-                inner = "\n".join(each.text for each in inner if isinstance(each, Text))
-            yield inner, "tool", part.call_id
-        elif isinstance(part, Attachment) and part.name:
-            yield part.name, str(message.role), ""
+        if isinstance(part, ToolResult):
+            yield content_text(part.content), "tool", part.call_id
+        elif isinstance(part, Text | Attachment):
+            yield part.text if isinstance(part, Text) else part.name, str(message.role), ""
 
 
 def text_of(message: Message) -> str:
@@ -149,24 +139,20 @@ def text_of(message: Message) -> str:
 class _Vocabulary:
     """The stems of a turn or a topic, and their fields of meaning, with how much each counts."""
 
-    words: dict[str, float] = field(default_factory=dict)
-    fields: dict[str, float] = field(default_factory=dict)
+    words: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    fields: dict[str, float] = field(default_factory=lambda: defaultdict(float))
 
     def read(self, text: str, weight: float) -> None:
         """Add the words of a text, each with a weight."""
-        words = Counter(x for x in content_words(text) if x not in stem_list("filler"))
-        known = keys_by_word("fields", stems=True)
-        fields = Counter(name for word in words.elements() for name in known.get(word, ()))
-        self.add(
-            {word: count * weight for word, count in words.items()},
-            {name: count * weight for name, count in fields.items()},
-        )
+        for word in content_words(text):
+            if word not in stem_list("filler"):
+                self.add(word, weight)
 
-    def add(self, words: Mapping[str, float], fields: Mapping[str, float]) -> None:
-        """Add the words and fields of a text or a turn."""
-        for known, new in ((self.words, words), (self.fields, fields)):
-            for name, count in new.items():
-                known[name] = known.get(name, 0.0) + count
+    def add(self, word: str, weight: float) -> None:
+        """Add a word, and the fields of meaning that it belongs to."""
+        self.words[word] += weight
+        for name in keys_by_word("fields", stems=True).get(word, ()):
+            self.fields[name] += weight
 
     def shared_fields(self, other: _Vocabulary) -> float:
         """Return the cosine of the two vectors of fields of meaning."""
@@ -175,15 +161,15 @@ class _Vocabulary:
         return dot / norm if norm else 0.0
 
 
+@dataclass(slots=True)
 class _Rarity:
     """How rare words are in a conversation, and how they are spelled."""
 
-    def __init__(self) -> None:
-        self.turns = 0
-        self.counts: Counter[str] = Counter()
-        """In how many settled turns each word is."""
-        self.spellings: dict[str, str] = {}
-        """How each word was first written."""
+    turns: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
+    """In how many settled turns each word is."""
+    spellings: dict[str, str] = field(default_factory=dict)
+    """How each word was first written."""
 
     def weight(self, word: str) -> float:
         """Return how much a word says: more if it is rare in the conversation, or long."""
@@ -224,20 +210,21 @@ class _Turn:
     new_nouns: list[list[str]] = field(default_factory=list)
     """The stems of what is introduced as new: "a hotel", "my knee"."""
     silence: int = 0
-    after: tuple[float, str] = (0.0, "")
-    """The evidence in the answer before."""
+    before: str = ""
+    reply: str = ""
+    """The answer before it, and the last answer in it."""
 
     def read(self, text: str, *, is_user: bool) -> None:
         """Add a message; only the user's words have cues and introduce things."""
         self.all.read(text, 1.0 if is_user else _REPLY)
         if is_user:
             self.asked.read(text, 1.0)
-            for name in _CUES:
+            for name in (*_CUE_WEIGHTS, "back"):
                 where = text if name in ("close", "refers") else text[:_OPENING]
                 found = pattern(name).search(where.strip())
                 if found is not None:
                     self.cues[name] = found.group().strip()
-            nouns = _NEW_NOUN.finditer(text[: 2 * _OPENING])
+            nouns = pattern("new_noun").finditer(text[: 2 * _OPENING])
             self.new_nouns += [content_words(found[1]) for found in nouns]
 
 
@@ -269,20 +256,14 @@ def _evidence(turn: _Turn, topic: _GrowingTopic, rarity: _Rarity) -> Iterator[tu
         if name in turn.cues:
             yield weight, repr(turn.cues[name])
     yield _FIRST_TURN * (topic.turns < 2), ""
-    yield turn.after
+    ending = turn.before.rstrip()[-_ENDING:]
+    is_offer = pattern("offers").search(ending)
+    if ending.endswith("?") and not is_offer:
+        yield _ASKS, ""
+    elif is_offer or pattern("ends").search(ending):
+        yield _ENDS, "the matter before was ended"
     weight = next((weight for least, weight in _SILENCES if turn.silence >= least), 0.0)
     yield weight, f"{turn.silence // _MINUTE} minutes later"
-
-
-def _evidence_of_reply(text: str) -> tuple[float, str]:
-    """Return the evidence in what an answer does last; "anything else?" ends a matter."""
-    ending = text.rstrip()[-_ENDING:]
-    if not pattern("offers").search(ending):
-        if ending.endswith("?"):
-            return _ASKS
-        if not pattern("ends").search(ending):
-            return 0.0, ""
-    return _ENDS
 
 
 class Segmenter:
@@ -300,21 +281,23 @@ class Segmenter:
         self._turn: _Turn | None = None
         self._rarity = _Rarity()
         self._time = 0
-        self._after = 0.0, ""
 
     def __repr__(self) -> str:
         return f"<Segmenter of {self._count} messages>"
 
     def add(self, message: Message) -> None:
-        """Add the next message; what the user says after an answer begins a turn."""
+        """Add the next message; what the user says after an answer begins a turn.
+
+        Raises:
+            Invalid: it is not a `Message`.
+        """
+        check_argument(message, "message", Message, "a Message")
         is_user, at, turn = message.role is Role.USER, self._count, self._turn
         self._messages += [message] if self._judge is not None else []
         if turn is None or (is_user and (turn.all.words or turn.cues)):
-            if turn is not None:
-                self._settle(turn)
+            before = "" if turn is None else self._settle(turn)
             silence = message.time - self._time if message.time and self._time else 0
-            turn = _Turn(at, at, silence=silence, after=self._after)
-            self._turn, self._after = turn, (0.0, "")
+            turn = self._turn = _Turn(at, at, silence=silence, before=before)
         turn.stop = self._count = at + 1
         if message.role is not Role.SYSTEM:
             text = text_of(message)[:_MAX_TEXT]
@@ -322,38 +305,34 @@ class Segmenter:
                 self._rarity.spellings.setdefault(stem(word.text), word.text)
             turn.read(text, is_user=is_user)
         if message.role is Role.ASSISTANT and message.text.strip():
-            self._after = _evidence_of_reply(message.text)
+            turn.reply = message.text
         self._time = message.time or self._time
 
-    def spans_at(self, message: int) -> list[tuple[int, int]]:
+    def spans_at(self, message: int) -> list[Span]:
         """Return the spans of the topic of a message, as far as it is decided."""
-        if self._turn is None:
-            return []
-        if message >= self._turn.start:
-            return [span[:2] for span in self._with_turn(self._turn)[1].spans]
-        for topic in reversed(self._topics):
+        message = min(message, self._count - 1)
+        for topic in reversed(self._followed()[1]):
             if any(span.start <= message < span.stop for span in topic.spans):
-                return [span[:2] for span in topic.spans]
+                return topic.spans
         return []
 
     def topics(self) -> list[Topic]:
         """Return the topics, in the order in which they came up."""
-        if self._turn is None:
-            return []
-        topics = list(self._topics)
-        current, grown = self._with_turn(self._turn)
-        topics[current : current + 1] = [grown]
         found = []
+        current, topics = self._followed()
         for number, topic in enumerate(topics):
             keywords = self._rarity.keywords(topic.vocabulary.words)
             label = ", ".join(keywords[:_LABEL_WORDS]) or f"topic {number + 1}"
-            open_status = TopicStatus.ACTIVE if number == current else TopicStatus.SUSPENDED
-            status = TopicStatus.CLOSED if topic.is_closed else open_status
+            status = TopicStatus.ACTIVE if number == current else TopicStatus.SUSPENDED
+            status = TopicStatus.CLOSED if topic.is_closed else status
             found.append(Topic(number, label, keywords, tuple(topic.spans), status))
         return found
 
-    def _with_turn(self, turn: _Turn) -> tuple[int, _GrowingTopic]:
-        """Return the number of a turn's topic, and the topic with the span of the turn."""
+    def _followed(self) -> tuple[int, list[_GrowingTopic]]:
+        """Return the number of the last turn's topic, and all topics with the span of that turn."""
+        turn, topics = self._turn, list(self._topics)
+        if turn is None:
+            return -1, topics
         proposal = self._decide(turn)
         at = len(self._topics) if proposal.topic is None else proposal.topic
         topic = _GrowingTopic(turn.all) if proposal.topic is None else self._topics[at]
@@ -361,19 +340,21 @@ class Segmenter:
             spans = [*topic.spans[:-1], topic.spans[-1]._replace(stop=turn.stop)]
         else:
             spans = [*topic.spans, Span(turn.start, turn.stop, proposal.why)]
-        return at, replace(topic, spans=spans, is_closed="close" in turn.cues)
+        topics[at : at + 1] = [replace(topic, spans=spans, is_closed="close" in turn.cues)]
+        return at, topics
 
-    def _settle(self, turn: _Turn) -> None:
-        """Decide about a turn for good."""
-        at, topic = self._with_turn(turn)
+    def _settle(self, turn: _Turn) -> str:
+        """Decide about a turn for good; return its last answer."""
+        self._current, self._topics = self._followed()
+        topic = self._topics[self._current]
         if topic.turns:
-            topic.vocabulary.add(turn.all.words, turn.all.fields)
+            for word, weight in turn.all.words.items():
+                topic.vocabulary.add(word, weight)
         topic.last_turn = turn.all
         topic.turns += 1
-        self._topics[at : at + 1] = [topic]
         self._rarity.turns += 1
         self._rarity.counts.update(turn.all.words.keys())
-        self._current = at
+        return turn.reply
 
     def _decide(self, turn: _Turn) -> Proposal:
         """Return the topic of a turn: what the judge says, or else what the rules propose."""
@@ -401,9 +382,8 @@ class Segmenter:
         reasons = [why for weight, why in evidence if weight > 0 and why]
         why = ", ".join(reasons) or "shares little with what was said before"
         here, _ = self._fit(turn, self._current)
-        first = max(0, len(self._topics) - _MAX_TOPICS)
-        earlier = [at for at in range(first, len(self._topics)) if at != self._current]
-        fits = [(*self._fit(turn, at), at) for at in earlier]
+        latest = range(max(0, len(self._topics) - _MAX_TOPICS), len(self._topics))
+        fits = [(*self._fit(turn, at), at) for at in latest if at != self._current]
         best, common, there = max(fits, key=lambda each: each[::2], default=(0.0, [], -1))
         how = f"shares {', '.join(self._rarity.spelled(common[:3]))}" if common else "alike"
         if "back" in turn.cues and best > max(_BACK, here):

@@ -14,18 +14,22 @@ from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any, TypeAlias
 
-from otolith.conversation.discourse.candidates import Situation, candidates_for
 from otolith.conversation.discourse.entities import (
     Entity,
     Mention,
-    MentionedList,
     Moment,
     Register,
     TrackedEntity,
     group_of,
 )
-from otolith.conversation.discourse.nouns import TextMentions, read_mentions
-from otolith.conversation.discourse.phrases import ReferenceQuery, parse_reference
+from otolith.conversation.discourse.mentions import TextMentions, read_mentions
+from otolith.conversation.discourse.references import (
+    NOUN_KINDS,
+    ReferenceQuery,
+    Situation,
+    candidates_for,
+    parse_reference,
+)
 from otolith.conversation.discourse.topics import (
     Segmenter,
     Topic,
@@ -36,17 +40,12 @@ from otolith.conversation.discourse.topics import (
 from otolith.conversation.discourse.word_lists import pattern
 from otolith.conversation.message import Message, Role
 from otolith.errors import BadValue
+from otolith.shapes import check_argument
 from otolith.text.words import content_words, is_german
 
 _MIN_SCORE, _MAX_CANDIDATES, _MAX_TRACKERS = 0.02, 10, 8
 _SURE, _AHEAD = 0.45, 1.15
 """A reference is followed if its best answer has this score, and is so much ahead of the next."""
-
-_CLAUSE = re.compile(
-    "[.,;:!?\\n\u2013\u2014]"
-    r"|\b(?:and|but|or|so|because|when|if|while|that|und|aber|oder|weil|wenn|dass|denn)\b",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +84,9 @@ class Tracker:
 
     def add(self, message: Message) -> None:
         """Read the next message."""
+        self.segmenter.add(message)
         at, base = len(self.clock) - 1, 0
         self.clock.append(self.clock[-1] + (message.role in (Role.USER, Role.ASSISTANT)))
-        self.segmenter.add(message)
         self._tools |= {call.id: call.name for call in message.calls}
         for text, source, call_id in texts_of(message) if message.role is not Role.SYSTEM else ():
             tool = self._tools.get(call_id, "") if source == "tool" else None
@@ -97,11 +96,8 @@ class Tracker:
             self._add_text(read, text if tool is None else "", at, source, base)
             base += len(text) + 1
 
-    def situation(self, moment: Moment, clause: int | None = None) -> Situation:
-        """Return a moment of the conversation, to look for candidates at.
-
-        `clause` is where the clause of the phrase begins, if it stands in a message.
-        """
+    def situation(self, moment: Moment, clause: int | None) -> Situation:
+        """Return a moment of the conversation, to look for candidates at."""
         topic = self.segmenter.spans_at(moment[0])
         return Situation(self.register, moment, self.clock, clause, topic)
 
@@ -118,39 +114,30 @@ class Tracker:
         for found in pattern("references").finditer(text):
             mention = Mention(at, base + found.start(), found.group(), source, "reference")
             events.append((mention, base + _clause_start(found)))
-        known: list[tuple[Mention, TrackedEntity]] = []
+        known: dict[int, TrackedEntity] = {}
         for mention, clause in sorted(events, key=lambda each: (each[0].start, each[1] is None)):
+            followed = self._follow(mention, clause)
             if clause is None:
-                known.append((mention, self._mention(mention)))
-            else:
-                self._refer(mention, clause)
-        for row in read.rows:
-            items, members = zip(*(known[at] for at in row), strict=True)
-            self.register.add_list(MentionedList(items, members=members, is_row=True))
+                known[mention.start] = followed or self.register.place(mention)
         for shown in read.lists:
             items = tuple(map(here, shown.items))
-            members = tuple(map(self.register.place, items))
-            self.register.add_list(replace(shown, items=items, members=members))
+            members = [known[x.start] if shown.is_row else self.register.place(x) for x in items]
+            self.register.add_list(replace(shown, items=items, members=tuple(members)))
 
-    def _mention(self, mention: Mention) -> TrackedEntity:
-        """Register a mention; "the hotel" may be one that was picked from a list."""
-        entity = None
-        if mention.form == "noun" and mention.is_definite:
+    def _follow(self, mention: Mention, clause: int | None) -> TrackedEntity | None:
+        """Register a mention of what it refers to and return that, if it is clear.
+
+        It is a phrase whose clause begins at `clause`, or a noun: "the hotel" may be one that was
+        picked from a list.
+        """
+        asked = None
+        if clause is not None:
+            asked = parse_reference(mention.text, german=self.is_german)
+        elif mention.form == "noun" and mention.is_definite:
             words = mention.words[:-1]
             asked = ReferenceQuery("definite", mention.number, head=mention.head, words=words)
-            entity = self._follow(mention, asked)
-        return entity or self.register.place(mention)
-
-    def _refer(self, mention: Mention, clause: int) -> None:
-        """Follow a pronoun, or a phrase that picks from a list; its clause begins at `clause`."""
-        asked = parse_reference(mention.text, german=self.is_german)
-        if asked is not None and asked.kind not in ("definite", "demonstrative", "name"):
-            self._follow(mention, asked, clause)
-
-    def _follow(
-        self, mention: Mention, asked: ReferenceQuery, clause: int | None = None
-    ) -> TrackedEntity | None:
-        """Register a mention of what it refers to and return that, if it is clear."""
+        if asked is None or (clause is not None and asked.kind in NOUN_KINDS):
+            return None
         found = candidates_for(asked, self.situation(mention.moment, clause))
         if not found or found[0].score < _SURE or len(found[0].entities) != 1:
             return None
@@ -162,8 +149,8 @@ class Tracker:
 
 def _clause_start(found: re.Match[str]) -> int:
     """Return where the clause of a phrase begins in its text."""
-    breaks = [each.end() for each in _CLAUSE.finditer(found.string, 0, found.start())]
-    return max(breaks, default=0)
+    ends = pattern("clause_end").finditer(found.string, 0, found.start())
+    return max((each.end() for each in ends), default=0)
 
 
 # Functions over a sequence of messages
@@ -175,25 +162,26 @@ _trackers_lock = Lock()
 @contextmanager
 def _tracker_of(messages: Sequence[Message], stop: int) -> Iterator[Tracker]:
     """Lend the tracker of the first messages; one that has read some of them reads the rest."""
-
-    def parts(message: Message) -> object:
-        return message.role, message.time, message.parts
-
     with _trackers_lock:
-        read: list[Message] = []
-        tracker = Tracker()
-        for known in _trackers:
-            pairs = zip(known[0], messages, strict=False)
-            if len(known[0]) <= stop and all(x is y or parts(x) == parts(y) for x, y in pairs):
-                read, tracker = known
-                _trackers.remove(known)
-                break
+        fitting = (x for x in _trackers if len(x[0]) <= stop and x[0] == [*messages[: len(x[0])]])
+        read, tracker = next(fitting, ([], Tracker()))
+        others = [known for known in _trackers if known[1] is not tracker]
         for message in messages[len(read) : stop]:
             tracker.add(message)
             read.append(message)
-        _trackers.insert(0, (read, tracker))
-        del _trackers[_MAX_TRACKERS:]
+        _trackers[:] = [(read, tracker), *others][:_MAX_TRACKERS]
         yield tracker
+
+
+def _end_of(messages: Sequence[Message], at: int | None) -> int:
+    """Return the message before which is asked: `at`, or by default the next one."""
+    check_argument(messages, "messages", Sequence, "a sequence of messages")
+    if at is not None and (type(at) is not int or not 0 <= at <= len(messages)):
+        raise BadValue(
+            f"at must be from 0 to {len(messages)}, the number of messages, got {at!r:.60}",
+            hint="leave it out to ask after the last message",
+        )
+    return len(messages) if at is None else at
 
 
 def topics_of(messages: Sequence[Message], *, judge: TopicJudge | None = None) -> list[Topic]:
@@ -203,10 +191,12 @@ def topics_of(messages: Sequence[Message], *, judge: TopicJudge | None = None) -
     a turn; use a `Segmenter(judge)` to ask it about new turns only.
 
     Raises:
+        Invalid: `messages` is not a sequence of messages.
         BadValue: the judge returned something that is not a topic.
     """
+    end = _end_of(messages, None)
     if judge is None:
-        with _tracker_of(messages, len(messages)) as tracker:
+        with _tracker_of(messages, end) as tracker:
             return tracker.segmenter.topics()
     segmenter = Segmenter(judge)
     for message in messages:
@@ -215,11 +205,14 @@ def topics_of(messages: Sequence[Message], *, judge: TopicJudge | None = None) -
 
 
 def entities_of(messages: Sequence[Message], *, at: int | None = None) -> list[Entity]:
-    """Return what a conversation has mentioned before message `at`, in the order it came up."""
-    end = (len(messages) if at is None else at), 0
+    """Return what a conversation has mentioned before message `at`, in the order it came up.
+
+    Raises:
+        Invalid: `messages` is not a sequence of messages, or there is no message `at`.
+    """
+    end = _end_of(messages, at), 0
     with _tracker_of(messages, end[0]) as tracker:
-        known = [each for each in tracker.register.entities if each.before(end)]
-        return [each.entity(end) for each in known]
+        return [each.entity(end) for each in tracker.register.entities if each.before(end)]
 
 
 def resolve(
@@ -243,45 +236,35 @@ def resolve(
         resolve(messages, "the cheapest one")[0].entity.label
 
     Raises:
-        BadValue: `phrase` is not a text, there is no message `at`, or the judge chose candidates
-            that do not exist.
+        Invalid: `messages` is not a sequence of messages, or `phrase` is not a text.
+        BadValue: there is no message `at`, or the judge chose candidates that do not exist.
     """
-    if at is not None and (type(at) is not int or not 0 <= at <= len(messages)):
-        raise BadValue(
-            f"at must be from 0 to {len(messages)}, the number of messages, got {at!r:.60}",
-            hint="leave it out to ask after the last message",
-        )
-    if not isinstance(phrase, str):
-        raise BadValue(
-            f"phrase must be a text, got {phrase!r:.60}", hint='such as "the second one"'
-        )
-    end = len(messages) if at is None else at
-    found = _find_phrase(messages, phrase, end, start)
+    check_argument(phrase, "phrase", str, "a text", hint='"the second one"', error=BadValue)
+    end = _end_of(messages, at)
+    text = text_of(messages[end]) if end < len(messages) else ""
+    found = _find_phrase(text, phrase, start)
     moment, clause = (end, found.start() if found else 0), _clause_start(found) if found else None
     lent = _tracker_of(messages, min(end + 1, len(messages)))
     with lent if tracker is None else nullcontext(tracker) as reader:
         now = reader.situation(moment, clause)
         now.variables = _variables(variables)
         candidates = _candidates(phrase, now, german=reader.is_german)
-    return _judged(phrase, messages[:end], candidates, judge)
+    if judge is None or not candidates:
+        return candidates
+    return _chosen(judge(phrase, messages[:end], candidates), candidates)
 
 
-def _find_phrase(
-    messages: Sequence[Message], phrase: str, at: int, start: int | None
-) -> re.Match[str] | None:
-    """Return where a phrase stands in a message; None if it does not."""
+def _find_phrase(text: str, phrase: str, start: int | None) -> re.Match[str] | None:
+    """Return where a phrase stands in a text; None if it does not."""
     words = re.findall(r"\w+", phrase)
-    if at >= len(messages) or not words:
-        return None
     inner = r"\W+".join(map(re.escape, words))
-    places = re.finditer(rf"\b{inner}\b", text_of(messages[at]), re.IGNORECASE)
+    places = re.finditer(rf"\b{inner}\b", text, re.IGNORECASE) if words else ()
     return next((found for found in places if start is None or found.end() > start), None)
 
 
 def _candidates(phrase: str, now: Situation, *, german: bool) -> list[Candidate]:
     """Return the best candidates for a phrase, each entity or group once."""
-    language = is_german(phrase)
-    asked = parse_reference(phrase, german=german if language is None else language)
+    asked = parse_reference(phrase, german=is_german(phrase, default=german))
     best: dict[tuple[int, ...], Candidate] = {}
     for found in candidates_for(asked, now) if asked else ():
         ids = tuple(each.id for each in found.entities)
@@ -292,14 +275,8 @@ def _candidates(phrase: str, now: Situation, *, german: bool) -> list[Candidate]
     return list(best.values())[:_MAX_CANDIDATES]
 
 
-def _judged(
-    phrase: str,
-    messages: Sequence[Message],
-    found: list[Candidate],
-    judge: ReferenceJudge | None,
-) -> list[Candidate]:
-    """Return the candidates that a judge takes, in its order; all of them without a judge."""
-    order: Any = judge(phrase, messages, found) if judge is not None and found else None
+def _chosen(order: object, found: list[Candidate]) -> list[Candidate]:
+    """Return the candidates that a judge takes, in its order."""
     if order is None:
         return found
     places: list[Any] = list(order) if isinstance(order, Iterable) else [None]

@@ -55,17 +55,19 @@ def type_of(words: Iterable[str], table: str, *, stems: bool = False) -> tuple[s
     return type, gender
 
 
-@cache
 def number_word(word: str) -> int | None:
-    """Return the number that a word or a numeral stands for, up to ten; None if it has none."""
-    if word.isdecimal():
-        return int(word)
-    keys = keys_by_word("numbers").get(word)
-    return int(keys[0]) if keys else None
+    """Return the number that a word up to ten, or a numeral, stands for; None if it has none."""
+    (key,) = keys_by_word("numbers").get(word, (word,))
+    return int(key) if key.isdecimal() else None
 
 
 @cache
-def pattern(name: str) -> re.Pattern[str]:
-    """Return a pattern of whole words, made of the alternatives of an entry of `[patterns]`."""
-    alternatives = "|".join(word_table("patterns")[name])
-    return re.compile(rf"(?<!\w)(?:{alternatives})(?!\w)", re.IGNORECASE)
+def pattern(name: str, table: str = "patterns") -> re.Pattern[str]:
+    """Return a regular expression: alternatives that are whole words, or one that is written out.
+
+    `{months}` in it stands for the words of that list; line breaks do not count.
+    """
+    entry = word_table(table)[name]
+    written = entry if isinstance(entry, str) else rf"(?<!\w)(?:{'|'.join(entry)})(?!\w)"
+    listed = re.sub(r"\{([a-z_]+)\}", lambda x: "|".join(word_table(x[1]).split()), written)
+    return re.compile(listed.replace("\n", ""), re.IGNORECASE)
