@@ -82,6 +82,9 @@ async def test_a_coroutine_function_is_refused_as_a_transaction():
 OPERATORS = {
     "in": (lambda x: "budget" in x, "await x.contains(key)"),
     "for": (lambda x: [*x], "async for each in x"),
+    "dict": (dict, "dict(await x.items())"),
+    "unpacked": (lambda x: {**x}, "dict(await x.items())"),
+    "for each pair": (lambda x: [*x.items()], "await x.items()"),
     "len": (len, "await x.length()"),
     "bool": (bool, "await x.length()"),
     "set": (lambda x: x.__setitem__("budget", 1), "await x.set(key, value)"),

@@ -109,12 +109,19 @@ _OPERATORS_OF_VALUES = (
     *("eq", "ne", "lt", "le", "gt", "ge", "add", "radd", "sub", "rsub", "mul", "truediv"),
 )
 
+_VIEWS = frozenset({"keys", "values", "items"})
+
 _MIRRORS: dict[type, tuple[type[Mirror], bool]] = {}
 """Mirrors by plain class, and whether each object has its own lane."""
 
 
 class Lookup(Coroutine[Any, Any, Any]):
     """What `mirror[key]` returns: a coroutine that refuses to be taken for the value."""
+
+    @property
+    def instead(self) -> str:
+        """What to write to get the value."""
+        return "(await state[key])"
 
     def __init__(self, start: Callable[[], Coroutine[Any, Any, Any]], key: object) -> None:
         self._start = start
@@ -147,11 +154,31 @@ class Lookup(Coroutine[Any, Any, Any]):
 
 
 def _not_awaited(self: Lookup, *operands: object) -> NoReturn:
-    raise TypeError("this value was not awaited: write (await state[key])")
+    raise TypeError(f"this value was not awaited: write {self.instead}")
 
 
 for _name in _OPERATORS_OF_VALUES:
     setattr(Lookup, f"__{_name}__", _not_awaited)
+
+
+class View(Lookup):
+    """What `mirror.keys()`, `values()` and `items()` return, for `dict(mirror)` to refuse it too.
+
+    Python replaces a TypeError of `__iter__` by one that names no awaitable, so the first element
+    is refused instead.
+    """
+
+    @property
+    def instead(self) -> str:
+        """What to write to get the list."""
+        return f"await x.{self._key}(), or dict(await x.items())"
+
+    def __repr__(self) -> str:
+        return f"<aio.View {self._key}, to be awaited>"
+
+    def __iter__(self) -> Iterator[Any]:
+        _not_awaited(self)
+        yield
 
 
 class Mirror:
@@ -314,7 +341,14 @@ def _method(plain: type, name: str, *, is_apart: bool) -> Any:
 
         return _mirrored(await lane.run(work, calls_out=own in _CALLS_OUT), lane)
 
-    return call
+    if name not in _VIEWS:
+        return call
+
+    @wraps(found)
+    def view(self: Mirror) -> View:
+        return View(lambda: call(self), name)
+
+    return view
 
 
 def _is_iterator(method: Any) -> bool:
