@@ -78,7 +78,14 @@ def _prose(page: Path) -> str:
     return FENCED.sub("", page.read_text())
 
 
-# ---------------------------------------------------------------- links
+# ---------------------------------------------------------------- tables and links
+
+
+@pytest.mark.parametrize("page", ALL, ids=_name)
+def test_every_column_of_a_table_has_a_header(page):
+    headers = re.findall(r"^\|(.*)\|\n\|[ :|-]+\|$", _prose(page), re.MULTILINE)
+
+    assert [row for row in headers if not all(cell.strip() for cell in row.split("|"))] == []
 
 
 @pytest.mark.parametrize("page", ALL, ids=_name)
