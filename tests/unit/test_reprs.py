@@ -113,3 +113,22 @@ def test_a_repr_says_what_is_there_and_leaves_out_what_is_not(state):
 
 def test_a_repr_of_a_runner_does_not_tell_secrets():
     assert repr(Runner(environment={"KEY": "secret"})) == "Runner(environment=['KEY'])"
+
+
+def test_an_outcome_printed_is_one_line_and_its_answer_is_whole(state):
+    orchestrator = Agent(ScriptedModel([LONG])).orchestrator(state)
+
+    outcome = orchestrator.run("go", session=state.session)
+
+    assert outcome.answer == LONG
+    assert len(str(outcome)) <= 80
+    assert str(outcome).startswith("a word a word")
+    assert repr(outcome) == f"<Outcome done after {outcome.steps} steps: {outcome}>"
+
+
+def test_an_outcome_without_anything_to_say_ends_there(state):
+    orchestrator = Agent(ScriptedModel([LONG])).orchestrator(state)
+
+    outcome = orchestrator.run("go", session=state.session, max_steps=0)
+
+    assert repr(outcome) == "<Outcome steps after 0 steps>"

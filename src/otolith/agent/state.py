@@ -426,11 +426,13 @@ class Outcome:
         return self.state.error
 
     def __repr__(self) -> str:
-        text = clip_line(str(self), _REPR_LETTERS)
-        return f"<Outcome {self.ended} after {self.steps} steps: {text}>"
+        text = str(self)
+        return f"<Outcome {self.ended} after {self.steps} steps{text and f': {text}'}>"
 
     def __str__(self) -> str:
-        return str(self.answer if self.ended == "done" else self.question or self.error)
+        """Return the answer, the question, the error or what it waited for, cut to one line."""
+        reason = self.question or self.error or self.why
+        return clip_line(str(self.answer) if self.ended == "done" else reason, _REPR_LETTERS)
 
 
 def text_message(role: Role, text: str) -> Message:
