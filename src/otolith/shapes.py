@@ -12,7 +12,7 @@ a `list` may be a tuple and a `dict` any mapping with strings for keys; `object`
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from otolith.errors import Corrupt, Error, Invalid
@@ -21,6 +21,8 @@ Kind: TypeAlias = "type | tuple[type, ...]"
 Shape: TypeAlias = "Mapping[str, Kind]"
 
 NOTHING = type(None)
+FUNCTION: type = Callable  # type: ignore[assignment]
+"""Anything that can be called."""
 _LIMIT = 1 << 63
 _HINT = "run otolith fsck, or restore an older one"
 

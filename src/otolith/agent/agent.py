@@ -109,6 +109,8 @@ class Agent:
         model: Model | None = None,
     ) -> ModelOrchestrator:
         """Return an orchestrator that runs this agent in a state, a repo or a store."""
+        if isinstance(result, str) and not result:
+            raise Invalid("result must be a type, got ''", hint="use result=str for a text")
         made = ModelOrchestrator(
             Versioned() if state is None and self._acts == "code" else state,
             instructions=self._instructions,

@@ -63,6 +63,7 @@ from otolith.errors import (
 from otolith.live import Live
 from otolith.owners import register_owner
 from otolith.session import Repo, Versioned
+from otolith.shapes import check_argument
 from otolith.stores import KVStore, Store, as_store
 
 RunStorage: TypeAlias = BareRepo | Store | KVStore | Versioned | Live | str | None
@@ -564,6 +565,7 @@ class Orchestrator:
         """Release what a run holds; called when it ends in any way."""
 
     def _open(self, session: str) -> AgentRun:
+        check_argument(session, "session", str, "the name of a session")
         where = self.where
         run: AgentRun
         if where is None or isinstance(where, Live):

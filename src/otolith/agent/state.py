@@ -153,6 +153,7 @@ class WorkingMemory:
 
     def note(self, key: str, value: Any) -> WorkingMemory:
         """Return it with a note."""
+        shapes.check_argument(key, "key", str, "a text")
         return replace(self, notes={**self.notes, key: value})
 
     def record(self, call: Observation) -> WorkingMemory:
@@ -205,7 +206,16 @@ class AgentState:
     migrations: ClassVar[dict[int, Migration]] = {}
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "phase", Phase(self.phase))
+        shapes.check_argument(self.session, "session", str, "a name")
+        try:
+            phase = Phase(self.phase)
+        except ValueError as error:
+            hint = f"use one of {', '.join(Phase)}"
+            raise Invalid(f"there is no phase {self.phase!r:.60}", hint=hint) from error
+        shapes.check_argument(self.messages, "messages", Iterable, "a list of messages")
+        shapes.check_argument(self.memory, "memory", WorkingMemory, "a WorkingMemory")
+        shapes.check_argument(self.data, "data", Mapping, "a mapping")
+        object.__setattr__(self, "phase", phase)
         object.__setattr__(self, "messages", tuple(self.messages))
         object.__setattr__(self, "final_answer", freeze(self.final_answer))
         object.__setattr__(self, "data", freeze(dict(self.data)))
@@ -313,6 +323,7 @@ class AgentState:
 
         If no message of the model asks for the call, one that does is added first.
         """
+        shapes.check_argument(call, "call", Observation, "an Observation")
         result = ToolResult(call.id, call.text, is_error=bool(call.error))
         messages = [Message(Role.TOOL, (result,), name=call.name, time=call.time)]
         last = next((each for each in reversed(self.messages) if each.role is not Role.TOOL), None)

@@ -119,7 +119,7 @@ class Lookup(Coroutine[Any, Any, Any]):
     """What `mirror[key]` returns: a coroutine that refuses to be taken for the value."""
 
     @property
-    def instead(self) -> str:
+    def _instead(self) -> str:
         """What to write to get the value."""
         return "(await state[key])"
 
@@ -154,7 +154,7 @@ class Lookup(Coroutine[Any, Any, Any]):
 
 
 def _not_awaited(self: Lookup, *operands: object) -> NoReturn:
-    raise TypeError(f"this value was not awaited: write {self.instead}")
+    raise TypeError(f"this value was not awaited: write {self._instead}")
 
 
 for _name in _OPERATORS_OF_VALUES:
@@ -169,7 +169,7 @@ class View(Lookup):
     """
 
     @property
-    def instead(self) -> str:
+    def _instead(self) -> str:
         """What to write to get the list."""
         return f"await x.{self._key}(), or dict(await x.items())"
 
@@ -177,8 +177,7 @@ class View(Lookup):
         return f"<aio.View {self._key}, to be awaited>"
 
     def __iter__(self) -> Iterator[Any]:
-        _not_awaited(self)
-        yield
+        yield _not_awaited(self)
 
 
 class Mirror:
@@ -209,6 +208,7 @@ class Mirror:
         made: dict[str, Any] = {name: property(_reader(name)) for name in known}
         others = [name for name in _names(plain) if name not in made]
         made |= {name: _method(plain, name, is_apart=name in apart) for name in others}
+        made |= {name: _view(made[name], name) for name in _VIEWS & {*others}}
         made |= {
             f"set_{name}": _setter(name)
             for name in others
@@ -341,10 +341,13 @@ def _method(plain: type, name: str, *, is_apart: bool) -> Any:
 
         return _mirrored(await lane.run(work, calls_out=own in _CALLS_OUT), lane)
 
-    if name not in _VIEWS:
-        return call
+    return call
 
-    @wraps(found)
+
+def _view(call: Callable[[Mirror], Coroutine[Any, Any, Any]], name: str) -> Any:
+    """Return the method of a mirror that returns a view, of one that is a coroutine."""
+
+    @wraps(call)
     def view(self: Mirror) -> View:
         return View(lambda: call(self), name)
 

@@ -68,7 +68,7 @@ from otolith.conversation.token_counts import (
 )
 from otolith.core import Branch, StateReader
 from otolith.errors import BadMessage, BadValue, Error, Invalid, OverBudget
-from otolith.shapes import NOTHING, check_argument
+from otolith.shapes import FUNCTION, NOTHING, check_argument
 from otolith.state.base import clock_of
 from otolith.types import Clock
 
@@ -188,6 +188,8 @@ class Conversation(Sequence[Message]):
 
     def messages(self, start: int = 0, stop: int | None = None) -> Iterator[Message]:
         """Yield messages, the oldest first, reading some at a time."""
+        for index in (start, stop):
+            check_argument(index, "the number of a message", (int, NOTHING), "a whole number")
         start, stop, _ = slice(start, stop).indices(len(self))
         return (message for _, message in scan(lambda a, b: self[a:b], start, stop))
 
@@ -278,10 +280,12 @@ class Conversation(Sequence[Message]):
 
         Content and calls may be dicts as a provider writes them, or the content a whole message.
         """
+        check_argument(tool_calls, "tool_calls", Iterable, "a list of tool calls")
         thoughts: tuple[Part, ...] = ()
         if isinstance(reasoning, str):
             thoughts = (Reasoning(reasoning),) if reasoning else ()
         elif reasoning is not None:
+            check_argument(reasoning, "reasoning", (Reasoning, Iterable), "a text or reasoning")
             thoughts = (reasoning,) if isinstance(reasoning, Reasoning) else tuple(reasoning)
         message = to_message(Role.ASSISTANT, content, calls=tool_calls, name=name)
         if thoughts:
@@ -482,6 +486,7 @@ class Conversation(Sequence[Message]):
         Call it after the reply was added. `context` is what was sent; by default, all messages.
         """
         counts = input_tokens, output_tokens
+        check_argument(context, "context", (Context, NOTHING), "a Context")
         if any(type(count) is not int or count < 0 for count in counts):
             raise Invalid(
                 f"counts of tokens must be 0 or more, got {counts}",
@@ -519,6 +524,7 @@ class Conversation(Sequence[Message]):
         Raises:
             BadValue: the summariser did not return a text.
         """
+        check_argument(summariser, "summariser", (FUNCTION, NOTHING), "a function")
         summariser = extractive if summariser is None else summariser
         with self._writing():
             end = self._index(stop)
@@ -582,6 +588,7 @@ class Conversation(Sequence[Message]):
         """
         if not isinstance(text, str):
             raise BadValue(f"the query must be a text, got {text!r}", hint="use words")
+        check_argument(embed, "embed", (FUNCTION, NOTHING), "a function of texts")
         if type(k) is not int or k < 0:
             raise BadValue(f"k must be 0 or more, got {k!r}", hint="give a number of messages")
         with self.state.lock:

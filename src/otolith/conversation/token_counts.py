@@ -42,6 +42,7 @@ from otolith.conversation.message import (
 )
 from otolith.errors import MissingExtra, NotFound
 from otolith.frozen import thaw
+from otolith.shapes import FUNCTION, check_argument
 from otolith.text.tokens import ESTIMATE, estimate_tokens
 
 MESSAGE_OVERHEAD = 4
@@ -126,6 +127,7 @@ def to_counter(counter: TokenCounter | Callable[[str], int] | None) -> TokenCoun
         return ESTIMATED
     if isinstance(counter, TokenCounter):
         return counter
+    check_argument(counter, "counter", FUNCTION, "a TokenCounter or a function of a text")
     return TokenCounter(getattr(counter, "__qualname__", type(counter).__qualname__), counter)
 
 

@@ -312,6 +312,7 @@ class Branch(StateReader, MutableMapping[str, Any]):
         if self._committer.parent is not None and kind == "step":
             kind = "merge"
         details = _details(self._backend, message, author, kind, meta)
+        check_argument(reads, "reads", (Mapping, NOTHING), "a mapping of refs to commits")
         details["reads"] = {ref: commit.hash for ref, commit in (reads or {}).items()}
         try:
             if_moved = self._if_moved if isinstance(expect, EllipsisType) else "refuse"

@@ -218,6 +218,8 @@ class LiveValues(MutableMapping[str, Any]):
 
     def policy(self, pattern: str, name: str) -> None:
         """Store a merge policy for `policies()`. Nothing merges here."""
+        check_argument(pattern, "pattern", str, "a path with wildcards")
+        check_argument(name, "name", str, "the name of a policy")
         self._policies[pattern] = name
 
     def policies(self) -> dict[str, str]:

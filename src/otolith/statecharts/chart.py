@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar, overload
 
 from otolith.errors import ChartMismatch, Corrupt, Invalid
-from otolith.shapes import check_argument
+from otolith.shapes import FUNCTION, NOTHING, check_argument
 from otolith.statecharts import analysis
 from otolith.statecharts.analysis import (
     ChartChange,
@@ -103,6 +103,7 @@ class Chart:
     @classmethod
     def from_scxml(cls, text: str, *, resolve: Callable[[str], str | None] | None = None) -> Chart:
         """Return the chart of an SCXML document; `resolve` returns the text that a `src` names."""
+        check_argument(text, "text", str, "an SCXML document")
         return cls(read_scxml(text, resolve=resolve))
 
     @classmethod
@@ -209,6 +210,7 @@ class Chart:
         """
 
         def register(found: F) -> F:
+            check_argument(found, "function", FUNCTION, "a function")
             if timeout is not None and not iscoroutinefunction(found):
                 raise Invalid(
                     f"{found.__name__} blocks and cannot be stopped after {timeout:g} s",
@@ -222,10 +224,13 @@ class Chart:
 
     def child(self, name: str, chart: Chart) -> None:
         """Register a chart that `invoke` finds by this name."""
+        check_argument(name, "name", str, "a text")
+        check_argument(chart, "chart", Chart, "a Chart")
         self.bindings.charts[name] = chart.compiled
 
     def outlet(self, type: str) -> None:
         """Register a type of `send` that the host carries out, as an effect."""
+        check_argument(type, "type", str, "a text")
         self.bindings.outlets.add(type)
 
     # ------------------------------------------------------------ running
@@ -259,6 +264,8 @@ class Chart:
         """
         if data is not None:
             event = ChartEvent(event if isinstance(event, str) else event.name, data)
+        if now is not None:
+            check_argument(now, "now", int, "a number of microseconds, or None")
         return step(self.compiled, snapshot, event, now, is_strict=self.is_strict)
 
     def advance(self, snapshot: ChartSnapshot, now: int) -> StepResult:
@@ -279,6 +286,7 @@ class Chart:
 
     def migrate_from(self, old_hash: str, function: Migration) -> None:
         """Register what turns a snapshot of an older chart into one of this chart."""
+        check_argument(old_hash, "old_hash", str, "the hash of a chart")
         self._migrations[old_hash] = function
 
     def migrate(self, snapshot: ChartSnapshot) -> ChartSnapshot:
@@ -337,6 +345,9 @@ class Chart:
         With guards "both", each may be true or false, and a configuration that is not found cannot
         happen; with "real" they are asked, and every path that is found can be replayed.
         """
+        check_argument(guards, "guards", str, '"both" or "real"')
+        check_argument(events, "events", (Iterable, NOTHING), "a list of events, or None")
+        check_argument(max_configurations, "max_configurations", int, "a whole number")
         return analysis.explore(
             self.compiled,
             guards=guards,
@@ -360,6 +371,10 @@ class Chart:
         returned. `problems` of the result are events that failed, `unreached` states that were
         never entered.
         """
+        check_argument(to, "to", (str, tuple, FUNCTION, NOTHING), "a state, or a function")
+        check_argument(events, "events", (Iterable, NOTHING), "a list of events, or None")
+        check_argument(data, "data", (Mapping, NOTHING), "a mapping, or None")
+        check_argument(limit, "limit", int, "a whole number")
         find = analysis.simple_paths if simple else analysis.shortest_paths
         return find(self.compiled, to, limit=limit, events=events, data=data)
 
@@ -386,14 +401,17 @@ class Chart:
 
         `started` is when the run began, in microseconds; timers count from then.
         """
+        check_argument(events, "events", Iterable, "a list of events")
         return analysis.accepts(self.compiled, events, start_data=data, started=started)
 
     def coverage(self, runs: Iterable[SimulationRun | Iterable[RecordedEvent]]) -> Coverage:
         """Return how much of the chart recorded or simulated runs have covered."""
+        check_argument(runs, "runs", Iterable, "a list of runs")
         return analysis.coverage(self.compiled, runs)
 
     def diff(self, older: Chart) -> list[ChartChange]:
         """Return what changed since an older version of the chart, in words."""
+        check_argument(older, "older", Chart, "a Chart")
         return analysis.diff(older.definition, self.definition)
 
     def test_source(
@@ -403,6 +421,8 @@ class Chart:
 
         `chart` says where the tests find the chart: "package.module:NAME", or its file.
         """
+        check_argument(paths, "paths", Iterable, "the result of chart.paths()")
+        check_argument(chart, "chart", (str, NOTHING), 'a text such as "package.module:NAME"')
         return analysis.pytest_cases(self.compiled if chart is None else chart, paths, data=data)
 
     # ------------------------------------------------------------ writing documents
@@ -417,16 +437,19 @@ class Chart:
 
     def to_mermaid(self, active: Collection[str] = ()) -> str:
         """Return a Mermaid diagram; `active` states are highlighted."""
+        check_argument(active, "active", Collection, "a list of states")
         return to_mermaid(self.definition, active)
 
     def to_dot(self, active: Collection[str] = ()) -> str:
         """Return a Graphviz graph; `active` states are highlighted."""
+        check_argument(active, "active", Collection, "a list of states")
         return to_dot(self.definition, active)
 
 
 def _register(table: dict[str, Callable[..., Any]], function: Any) -> Any:
     """Put a function into a table by its own name, or return a decorator for a given name."""
     if not isinstance(function, str):
+        check_argument(function, "function", FUNCTION, "a function, or its name")
         table[function.__name__] = function
         return function
 

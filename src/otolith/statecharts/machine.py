@@ -36,6 +36,7 @@ from typing import Any, TypeAlias
 from otolith.core import Attempt, Attempts, Branch, StateReader, digest
 from otolith.errors import Busy, Conflict, Invalid, KeyNotFound, ReadOnly, Uncommitted
 from otolith.owners import is_owner_alive, register_owner
+from otolith.shapes import check_argument
 from otolith.statecharts.chart import Chart
 from otolith.statecharts.engine.compiled_chart import EffectHandler
 from otolith.statecharts.engine.step import StepResult, step
@@ -72,6 +73,7 @@ class Machine:
         if not isinstance(given, Chart):
             hint = "make one with Chart.load or Chart.from_data; of a ChartClass, pass its .chart"
             raise Invalid(f"a machine runs a Chart, got {str(given)[:80]!r}", hint=hint)
+        check_argument(name, "name", str, "a text")
         if not name or "/" in name:
             raise Invalid(f"{name!r} cannot name a machine", hint="use a word without a slash")
         self.state = state
@@ -234,6 +236,7 @@ class Machine:
             Busy: a process that is alive is in the middle of it.
             Conflict: another process has decided, or carried it out, in the meantime.
         """
+        check_argument(key, "key", str, "the key of an effect")
         self._branch().refresh()
         pending = self.pending().get(key)
         if pending is None:

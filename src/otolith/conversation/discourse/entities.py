@@ -221,6 +221,5 @@ def group_of(members: Sequence[Entity]) -> Entity:
     """Return several entities as one, with the members in it."""
     mentions = sorted((m for each in members for m in each.mentions), key=lambda m: m.moment)
     label = ", ".join(each.label for each in members)
-    types = {each.type for each in members}
-    type = types.pop() if len(types) == 1 else "thing"
+    type = members[0].type if len({each.type for each in members}) == 1 else "thing"
     return Entity(-1, label, type, "plural", "", tuple(mentions), (label,), members=tuple(members))

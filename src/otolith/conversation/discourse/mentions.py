@@ -23,6 +23,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 from itertools import groupby
@@ -124,12 +125,10 @@ def _json_lists(data: Any, noun: str, depth: int = 0) -> Iterator[MentionedList]
 
 def _json_of(text: str) -> Any:
     """Return the value of a JSON object or array; None if the text is something else."""
-    if not text.lstrip().startswith(("{", "[")):
-        return None
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
+    if text.lstrip().startswith(("{", "[")):
+        with suppress(ValueError, RecursionError):
+            return json.loads(text)
+    return None
 
 
 def _item(name: str, line: str, start: int, fields: Mapping[str, Any] | None = None) -> Mention:
@@ -209,9 +208,8 @@ def _tables(text: str, delimiter: re.Pattern[str]) -> Iterator[MentionedList]:
             fields = dict(zip(names, row, strict=False))
             items.append(_item(row[min(named, len(row) - 1)], line[0], line.start(), fields))
         marks = tuple(row[0] if named else "" for row in rows[is_header:])
-        start, end = run[0].start(), run[-1].end()
-        noun = _announced_noun(text[:start]) or (stem(names[named]) if names else "")
-        yield MentionedList(tuple(items), noun, marks, start, end)
+        noun = _announced_noun(text[: run[0].start()]) or (stem(names[named]) if names else "")
+        yield MentionedList(tuple(items), noun, marks, run[0].start(), run[-1].end())
 
 
 def _enumerations(text: str) -> Iterator[MentionedList]:

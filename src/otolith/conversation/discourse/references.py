@@ -244,8 +244,7 @@ class Situation:
     def distance(self, message: int) -> int:
         """Return how many messages ago a message was; more if it was about another topic."""
         is_here = not self.topic or any(span.start <= message < span.stop for span in self.topic)
-        passed = self.clock[self.moment[0]] - self.clock[message]
-        return passed + (0 if is_here else _OTHER_TOPIC)
+        return self.clock[self.moment[0]] - self.clock[message] + (0 if is_here else _OTHER_TOPIC)
 
 
 def candidates_for(asked: ReferenceQuery, now: Situation) -> list[ScoredEntities]:

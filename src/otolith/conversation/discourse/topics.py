@@ -27,7 +27,7 @@ from otolith.conversation.discourse.word_lists import keys_by_word, pattern, ste
 from otolith.conversation.formats.parts import content_text
 from otolith.conversation.message import Attachment, Message, Role, Text, ToolResult
 from otolith.errors import BadValue
-from otolith.shapes import check_argument
+from otolith.shapes import FUNCTION, NOTHING, check_argument
 from otolith.text.words import content_words, stem, words_in
 
 _MINUTE = 60_000_000
@@ -273,6 +273,7 @@ class Segmenter:
     """
 
     def __init__(self, judge: TopicJudge | None = None) -> None:
+        check_argument(judge, "judge", (FUNCTION, NOTHING), "a function")
         self._judge = judge
         self._messages: list[Message] = []  # only for the judge
         self._count = 0

@@ -40,7 +40,7 @@ from otolith.conversation.discourse.topics import (
 from otolith.conversation.discourse.word_lists import pattern
 from otolith.conversation.message import Message, Role
 from otolith.errors import BadValue
-from otolith.shapes import check_argument
+from otolith.shapes import FUNCTION, NOTHING, check_argument
 from otolith.text.words import content_words, is_german
 
 _MIN_SCORE, _MAX_CANDIDATES, _MAX_TRACKERS = 0.02, 10, 8
@@ -79,8 +79,7 @@ class Tracker:
         self._tools: dict[str, str] = {}
 
     def __repr__(self) -> str:
-        entities = len(self.register.entities)
-        return f"<Tracker of {len(self.clock) - 1} messages, {entities} entities>"
+        return f"<Tracker, {len(self.clock) - 1} messages, {len(self.register.entities)} entities>"
 
     def add(self, message: Message) -> None:
         """Read the next message."""
@@ -240,12 +239,14 @@ def resolve(
         BadValue: there is no message `at`, or the judge chose candidates that do not exist.
     """
     check_argument(phrase, "phrase", str, "a text", hint='"the second one"', error=BadValue)
+    check_argument(variables, "variables", Iterable, "a list of names")
+    check_argument(judge, "judge", (FUNCTION, NOTHING), "a function")
+    check_argument(tracker, "tracker", (Tracker, NOTHING), "a Tracker")
     end = _end_of(messages, at)
     text = text_of(messages[end]) if end < len(messages) else ""
     found = _find_phrase(text, phrase, start)
     moment, clause = (end, found.start() if found else 0), _clause_start(found) if found else None
-    lent = _tracker_of(messages, min(end + 1, len(messages)))
-    with lent if tracker is None else nullcontext(tracker) as reader:
+    with _tracker_of(messages, end + 1) if tracker is None else nullcontext(tracker) as reader:
         now = reader.situation(moment, clause)
         now.variables = _variables(variables)
         candidates = _candidates(phrase, now, german=reader.is_german)

@@ -282,9 +282,10 @@ def restore(chart: CompiledChart, snapshot: ChartSnapshot, now: int | None) -> S
         Corrupt: the snapshot says what cannot be.
         BadValue: it is not a snapshot.
     """
-    if snapshot is not chart.latest:
+    if chart.latest is None or snapshot is not chart.latest:
         check_fields(snapshot)
         _check_snapshot(chart, snapshot)
+    check_argument(now, "now", (int, NOTHING), "a number of microseconds, or None")
     time = snapshot.time if now is None else max(now, snapshot.time)
     scope = StepScope(time, snapshot.seq + 1, snapshot.counter, snapshot.session)
     scope.root = _restore_session(scope, chart, snapshot)
