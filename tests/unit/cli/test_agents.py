@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from otolith import Disk, Versioned
-from otolith.agent import Orchestrator
+from otolith.agent import Agent, Orchestrator, ScriptedModel
 from tests.unit.cli.terminal import SEATS, data, run
 
 # ---------------------------------------------------------------- chat
@@ -246,6 +246,44 @@ def test_a_run_is_not_ended_by_other_code(place):
     assert "Orchestrator began this run" in other.stderr
     forced = run("resume", "trip", "--with", "bot.py:Asker", "--answer", "aisle", "--force")
     assert forced.exit_code == 0
+
+
+AGENTS = """
+from otolith.agent import Agent, ScriptedModel
+booker = Agent(ScriptedModel(["booked"]))
+payer = Agent(ScriptedModel(["paid"]))
+"""
+
+
+def test_a_run_of_an_agent_is_not_resumed_by_another_agent(place):
+    (place / "agents.py").write_text(AGENTS)
+    run("init")
+    begun = run("run", "agents.py:booker", "Book it", "--session", "trip", "--max-steps", "0")
+    assert begun.exit_code == 8, begun.output
+
+    other = run("resume", "trip", "--with", "agents.py:payer")
+
+    assert other.exit_code == 2
+    assert "agents:booker began this run, and agents.py:payer is agents:payer" in other.stderr
+    assert "--force" in other.stderr
+    assert run("resume", "trip", "--with", "agents.py:payer", "--force").exit_code == 0
+
+
+def test_a_run_of_an_agent_is_resumed_by_it_however_it_is_named(place):
+    (place / "agents.py").write_text(AGENTS)
+    run("init")
+    run("run", "agents.py:booker", "Book it", "--session", "trip", "--max-steps", "0")
+
+    assert run("resume", "trip", "--with", "agents:booker").exit_code == 0
+
+
+def test_a_run_that_an_agent_began_in_python_is_resumed_by_any_agent(place):
+    (place / "agents.py").write_text(AGENTS)
+    run("init")
+    with Versioned(Disk("a.db"), session="trip") as state:
+        Agent(ScriptedModel(["x"])).run("Book it", state, max_steps=0)
+
+    assert run("resume", "trip", "--with", "agents.py:payer").exit_code == 0
 
 
 def test_a_replay_finds_a_branch_of_its_own_each_time(said):

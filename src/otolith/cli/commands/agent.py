@@ -133,11 +133,15 @@ def resume(
 
 
 def _check_code(run: OpenRun, code: str) -> None:
-    """Refuse code that did not begin the run: it may read another meaning into its state."""
-    began = run_code_name(run.state, run.orchestrator.name)
-    if began not in ("", run.orchestrator.code_name):
+    """Refuse code that did not begin the run: it may read another meaning into its state.
+
+    A run that an agent began in Python says no more than that: an agent does not know its name.
+    """
+    began, now = run_code_name(run.state, run.orchestrator.name), run.orchestrator.code_name
+    is_some_agent = began == "Agent" and ":" in now
+    if began not in ("", now) and not is_some_agent:
         raise Invalid(
-            f"{began} began this run, and {code} is {run.orchestrator.code_name}",
+            f"{began} began this run, and {code} is {now}",
             hint=f"name {began}; or use --force, if it was renamed",
         )
 

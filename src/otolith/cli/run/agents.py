@@ -41,11 +41,12 @@ from otolith.session import Versioned
 from otolith.stores import without_secrets
 
 
-def load_code(options: GlobalOptions, name: str) -> Orchestrator | Agent | Task[Any]:
-    """Import the user's file or module and return the object that `FILE.py:NAME` names.
+def load_code(options: GlobalOptions, name: str) -> tuple[Orchestrator | Agent | Task[Any], str]:
+    """Import the user's file or module; return the object that `FILE.py:NAME` names, and its name.
 
     A class of orchestrators, or a function, is called without arguments. Without `:NAME`, the
-    module must have exactly one orchestrator or agent.
+    module must have exactly one orchestrator or agent. The name is `module:NAME`, however the
+    module was found.
 
     Raises:
         Invalid: there is no such object, or it is something else.
@@ -56,23 +57,24 @@ def load_code(options: GlobalOptions, name: str) -> Orchestrator | Agent | Task[
         module = import_code(options.directory, source)
         if attribute and not hasattr(module, attribute):
             raise Invalid(f"{module.__name__} has no {attribute}", hint=HOW_TO_NAME)
-        found = getattr(module, attribute) if attribute else _only_runnable(module, name)
+        attribute = attribute or _only_runnable(module, name)
+        found = getattr(module, attribute)
         is_class = isinstance(found, type) and issubclass(found, Orchestrator)
         if is_class or inspect.isfunction(found):
             found = _call(found, name)
     if not isinstance(found, Orchestrator | Agent | Task):
         raise Invalid(f"{name} is not an orchestrator, agent or task", hint=HOW_TO_NAME)
-    return found
+    return found, f"{module.__name__.rpartition('.')[2]}:{attribute}"
 
 
 def run_name(options: GlobalOptions, code: str) -> str:
     """Return the name of the run that the user's code resumes."""
-    found = load_code(options, code)
+    found, _ = load_code(options, code)
     return found.name if isinstance(found, Orchestrator) else found.orchestrator().name
 
 
-def _only_runnable(module: ModuleType, name: str) -> Any:
-    """Return the one orchestrator or agent of a module; imported classes do not count.
+def _only_runnable(module: ModuleType, name: str) -> str:
+    """Return the name of the one orchestrator or agent of a module, without imported classes.
 
     Raises:
         Invalid: it has none, or several.
@@ -89,7 +91,7 @@ def _only_runnable(module: ModuleType, name: str) -> Any:
         listed = ", ".join(found) or "none"
         message = f"{name} has {len(found)} orchestrators or agents: {listed}"
         raise Invalid(message, hint=HOW_TO_NAME)
-    return next(iter(found.values()))
+    return next(iter(found))
 
 
 def _call(factory: Any, name: str) -> Any:
@@ -233,11 +235,13 @@ def open_run(options: GlobalOptions, code: str, input: str | None = None) -> Ite
     Without an input, the session must exist.
     """
     options.require_session()
-    found = load_code(options, code)
+    found, name = load_code(options, code)
     orchestrator = found if isinstance(found, Orchestrator) else found.orchestrator()
     if isinstance(found, Task) and input is not None:
         inputs = parse_inputs(found, input)
         input, orchestrator = found.prompt(inputs), found.orchestrator(inputs=inputs)
+    if isinstance(found, Agent):
+        orchestrator.code_name = name
     with open_current(options, unstash=False, must_exist=input is None, opaque=False) as current:
         state = orchestrator.where = current.branch
         hint = ResumeHint(options, state.session, code)
