@@ -151,7 +151,8 @@ def ship(order: Order, fast: bool = False, state: object = None) -> str:
 
 def test_arguments_are_made_into_what_a_task_asks_for(begun):
     (begun / "typed_task.py").write_text(TYPED)
-    task = load_code(GlobalOptions(), "typed_task.py:ship")
+    task, name = load_code(GlobalOptions(), "typed_task.py:ship")
+    assert name == "typed_task:ship"
     assert isinstance(task, Task)
     made = parse_inputs(task, '{"order": {"id": 7, "lines": ["pen"]}}')
     assert type(made["order"]).__name__ == "Order"
