@@ -6,6 +6,7 @@ Forms (they never change, see `docs/reference/format-v1.md`). ARRAY is a dict wi
                data     raw bytes, in the order of memory: "C" or "F"
                text     the strings, None and NaN of an array of objects, see `buffers`
                items    other objects, in C order, in lists of 64
+               shared   the same, where one object is in several places: items, places
                fields   one array for each field, where some fields are objects
     matrix, recarray    as ndarray
     MaskedArray         data, mask, fill, hard, info
@@ -268,10 +269,13 @@ def lower_array(array: Array) -> Form:
     if dtype.names is not None:
         return {**form, "fields": [array[name] for name in dtype.names]}
     values = array.reshape(-1).tolist()
-    return {
-        **form,
-        **({"text": _pack_text(values)} if _is_text(values) else {"items": _grouped(values)}),
-    }
+    if _is_text(values):
+        return {**form, "text": _pack_text(values)}
+    places = _places(values)
+    if places is None:
+        return {**form, "items": _grouped(values)}
+    _, first = np.unique(places, return_index=True)
+    return {**form, "shared": {"items": _grouped([values[at] for at in first]), "places": places}}
 
 
 def raw(array: Array) -> Raw:
@@ -346,6 +350,37 @@ def _grouped(values: list[Any]) -> list[list[Any]]:
     return [values[start : start + _GROUP] for start in range(0, len(values), _GROUP)]
 
 
+def _ungrouped(groups: Any) -> Array:
+    """Return the objects of groups, as `_grouped` makes them."""
+    require(type(groups) is list and all(type(each) is list for each in groups), "not in groups")
+    values = [value for group in groups for value in group]
+    lengths = [len(group) for group in groups]
+    require(lengths == [len(group) for group in _grouped(values)], "objects are grouped otherwise")
+    return np.fromiter(values, np.object_, len(values))
+
+
+def _places(values: list[Any]) -> Array | None:
+    """Return a number for each object, the same for the same one; None if each is another one."""
+    with_identity = {kind for kind in set(map(type, values)) if _has_identity(kind)}
+    if not with_identity:
+        return None
+    numbers: dict[object, int] = {}
+    places = [
+        numbers.setdefault(id(each) if type(each) in with_identity else ("at", at), len(numbers))
+        for at, each in enumerate(values)
+    ]
+    return np.array(places, np.int64) if len(numbers) < len(values) else None
+
+
+def _has_identity(kind: type) -> bool:
+    """Tell whether two equal objects of a type are two: they can change, or are never equal.
+
+    What is hashed by its content, as a date, may as well be one object or two.
+    """
+    hashed: object = kind.__hash__
+    return kind is not type(None) and (hashed is None or hashed is object.__hash__)
+
+
 def _lift_text(dtype: Dtype, shape: tuple[int, ...], order: Any, form: Any) -> Array:
     require(type(form) is dict and form.keys() == {"lengths", "missing", "groups"}, "not a text")
     strings, missing = unpack_strings(form, gaps=_NAN)
@@ -355,12 +390,19 @@ def _lift_text(dtype: Dtype, shape: tuple[int, ...], order: Any, form: Any) -> A
 
 
 def _lift_items(dtype: Dtype, shape: tuple[int, ...], order: Any, groups: Any) -> Array:
-    require(type(groups) is list and all(type(each) is list for each in groups), "not in groups")
-    values = [value for group in groups for value in group]
-    lengths = [len(group) for group in groups]
-    require(lengths == [len(group) for group in _grouped(values)], "objects are grouped otherwise")
-    require(not _is_text(values), "an array of strings is stored as one of objects")
-    return _shaped(np.fromiter(values, np.object_, len(values)), dtype, shape, order)
+    values = _ungrouped(groups)
+    require(not _is_text(values.tolist()), "an array of strings is stored as one of objects")
+    return _shaped(values, dtype, shape, order)
+
+
+def _lift_shared(dtype: Dtype, shape: tuple[int, ...], order: Any, form: Any) -> Array:
+    require(type(form) is dict and form.keys() == {"items", "places"}, "not shared objects")
+    values, places = _ungrouped(form["items"]), form["places"]
+    is_list = type(places) is np.ndarray and places.dtype == np.int64 and places.ndim == 1
+    require(is_list, "the places of shared objects are not numbers")
+    is_complete = [*dict.fromkeys(places.tolist())] == [*range(len(values))]
+    require(is_complete and len(values) < len(places), "shared objects are not in their places")
+    return _shaped(values[places], dtype, shape, order)
 
 
 def _shaped(values: Array, dtype: Dtype, shape: tuple[int, ...], order: Any) -> Array:
@@ -384,7 +426,13 @@ def _lift_fields(dtype: Dtype, shape: tuple[int, ...], order: Any, fields: Any) 
     return array
 
 
-_CONTENT = {"data": filled, "text": _lift_text, "items": _lift_items, "fields": _lift_fields}
+_CONTENT = {
+    "data": filled,
+    "text": _lift_text,
+    "items": _lift_items,
+    "shared": _lift_shared,
+    "fields": _lift_fields,
+}
 
 
 # Scalars, and relatives of arrays

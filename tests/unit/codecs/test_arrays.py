@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -297,3 +298,71 @@ def test_chunks_are_gathered_into_memory_that_can_be_written_to():
 def test_what_is_no_list_of_chunks_is_corrupt(chunks):
     with pytest.raises(Corrupt):
         join_chunks(chunks, size=2)
+
+
+# ---------------------------------------------------------------- objects in several places
+
+
+def objects(*values):
+    array = np.empty(len(values), object)
+    for at, each in enumerate(values):
+        array[at] = each
+    return array
+
+
+def test_an_object_in_several_places_of_an_array_is_one_when_it_comes_back():
+    one, other = [1], {"a": 2}
+
+    found = returned(objects(one, other, 5, one, None, other, one).reshape(1, 7))[0]
+
+    assert found[0] is found[3] is found[6]
+    assert found[1] is found[5]
+    assert found.tolist() == [[1], {"a": 2}, 5, [1], None, {"a": 2}, [1]]
+
+
+def test_equal_objects_stay_two_and_are_stored_as_before():
+    array = objects([1], [1], "x", "x", None, None)
+
+    assert lower_array(array).keys() == {"type", "dtype", "shape", "order", "items"}
+    assert returned(array)[0] is not returned(array)[1]
+
+
+def test_what_is_hashed_by_its_content_is_stored_as_before():
+    day = date(2026, 1, 1)
+
+    assert "items" in lower_array(objects(day, day, ("a",), ("a",), 5, 5))
+
+
+def test_a_state_shares_what_an_array_has_in_several_places(tmp_path):
+    shared = [1]
+    with otolith.Versioned(otolith.Disk(tmp_path / "a.db")) as state:
+        state["all"] = {"array": objects(shared, shared, [2]), "alone": shared}
+        state.commit()
+
+    with otolith.Versioned(otolith.Disk(tmp_path / "a.db")) as state:
+        found = state["all"]
+        assert found["array"][0] is found["array"][1] is found["alone"]
+        found["alone"].append(3)
+        assert found["array"].tolist() == [[1, 3], [1, 3], [2]]
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        None,
+        {"items": [[[1]]]},
+        {"items": [[[1]]], "places": [0, 0]},
+        {"items": [[[1]]], "places": np.array([0, 1])},
+        {"items": [[[1]]], "places": np.array([0, -1])},
+        {"items": [[[1], [2]]], "places": np.array([0, 0])},
+        {"items": [[[1], [2]]], "places": np.array([1, 0])},
+        {"items": [[[1]], [[2]]], "places": np.array([0, 1, 0])},
+        {"items": [[[1]]], "places": np.array([0.0, 0.0])},
+    ],
+)
+def test_forged_places_of_shared_objects_are_refused(forged):
+    form = lower_array(objects([1], [2]))
+    del form["items"]
+
+    with pytest.raises(Corrupt):
+        lift_array({**form, "shared": forged})
