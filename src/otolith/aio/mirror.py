@@ -228,7 +228,7 @@ class Mirror:
         return self._reach()
 
     def __repr__(self) -> str:
-        return f"<aio.{type(self).__name__} {self._label}>"
+        return f"<aio.{f'{type(self).__name__} {self._label}'.strip()}>"
 
     def __setattr__(self, name: str, value: object) -> None:
         if not name.startswith("_"):

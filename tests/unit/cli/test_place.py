@@ -150,7 +150,9 @@ def test_a_session_is_named_before_a_verb_or_after_it(sessions, verb):
         assert (after.exit_code, after.output) == (before.exit_code, before.output)
 
 
-@pytest.mark.parametrize("verb", ["memory", "events", "effects", "resume", "replay", "vars"])
+@pytest.mark.parametrize(
+    "verb", ["status", "memory", "events", "effects", "resume", "replay", "vars"]
+)
 def test_a_session_is_the_first_word_where_nothing_else_can_be(sessions, verb):
     before = typed(*place_words(verb, [], where="before"))
     assert typed(*place_words(verb, [], where="word")).output == before.output

@@ -27,12 +27,13 @@ from otolith.cli.format.history import (
 from otolith.cli.format.state_difference import StateDifference
 from otolith.cli.format.workspace import conflict_lines
 from otolith.cli.location import OpenBranch, find, open_current, open_repo
-from otolith.cli.options import GlobalOptions, SessionCommand, json_option
+from otolith.cli.options import GlobalOptions, SessionCommand, json_option, session_argument
 from otolith.cli.terminal import escape, output, table
 from otolith.stores import without_secrets
 
 
 @click.command("status", cls=SessionCommand)
+@session_argument
 @json_option
 @click.pass_obj
 def status(options: GlobalOptions) -> None:
