@@ -233,7 +233,8 @@ class Versioned(TrackedBranch):
             MergeConflict: another process changed the same paths. The edits stay staged;
                 `conflicts` shows what to decide.
         """
-        check_argument(reads, "reads", (Mapping, NOTHING), "a mapping of refs to commits")
+        if reads is not None:
+            check_argument(reads, "reads", Mapping, "a mapping of refs to commits")
         with self.lock:
             failures = self._flush()
             if failures and not skip_unstorable:

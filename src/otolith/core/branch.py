@@ -272,6 +272,8 @@ class Branch(StateReader, MutableMapping[str, Any]):
                 edits stay staged; `conflicts` lists what to decide.
             Fenced: a newer owner has committed with a higher fence.
         """
+        if reads is not None:
+            check_argument(reads, "reads", Mapping, "a mapping of refs to commits")
         with self.lock:
             self._flushed_root()
             return self._commit_staged(
@@ -312,7 +314,6 @@ class Branch(StateReader, MutableMapping[str, Any]):
         if self._committer.parent is not None and kind == "step":
             kind = "merge"
         details = _details(self._backend, message, author, kind, meta)
-        check_argument(reads, "reads", (Mapping, NOTHING), "a mapping of refs to commits")
         details["reads"] = {ref: commit.hash for ref, commit in (reads or {}).items()}
         try:
             if_moved = self._if_moved if isinstance(expect, EllipsisType) else "refuse"

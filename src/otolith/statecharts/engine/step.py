@@ -285,7 +285,8 @@ def restore(chart: CompiledChart, snapshot: ChartSnapshot, now: int | None) -> S
     if chart.latest is None or snapshot is not chart.latest:
         check_fields(snapshot)
         _check_snapshot(chart, snapshot)
-    check_argument(now, "now", (int, NOTHING), "a number of microseconds, or None")
+    if now is not None and type(now) is not int:
+        check_argument(now, "now", int, "a number of microseconds, or None")
     time = snapshot.time if now is None else max(now, snapshot.time)
     scope = StepScope(time, snapshot.seq + 1, snapshot.counter, snapshot.session)
     scope.root = _restore_session(scope, chart, snapshot)
