@@ -280,7 +280,7 @@ class Conversation(Sequence[Message]):
 
         Content and calls may be dicts as a provider writes them, or the content a whole message.
         """
-        check_argument(tool_calls, "tool_calls", Iterable, "a list of tool calls")
+        check_argument(tool_calls, "tool_calls", (Iterable, NOTHING), "a list of tool calls")
         thoughts: tuple[Part, ...] = ()
         if isinstance(reasoning, str):
             thoughts = (Reasoning(reasoning),) if reasoning else ()
