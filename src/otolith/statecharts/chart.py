@@ -264,7 +264,7 @@ class Chart:
         """
         if data is not None:
             event = ChartEvent(event if isinstance(event, str) else event.name, data)
-        if now is not None:
+        if now is not None and type(now) is not int:
             check_argument(now, "now", int, "a number of microseconds, or None")
         return step(self.compiled, snapshot, event, now, is_strict=self.is_strict)
 
