@@ -34,7 +34,7 @@ from otolith.errors import (
     Unavailable,
     Unsupported,
 )
-from otolith.stores import Batch, PostgresStore, Swap
+from otolith.stores import Batch, PostgresStore, Swap, Usage
 from otolith.stores.postgres import gc, store
 from otolith.testing import blob, links, node, put
 from tests.patience import HANG_SECONDS
@@ -103,6 +103,46 @@ def test_many_objects_are_read_written_and_looked_up_in_one_round_trip_each(coun
     assert len(opened.read([item.hash for item in items])) == 500
     assert len(opened.holds([item.hash for item in items])) == 500
     assert proxy.round_trips - before == 3
+
+
+def test_a_statement_that_a_pooler_has_lost_is_sent_again_and_lands_once(url):
+    """Poolers that know nothing of prepared statements give another server process each time."""
+    opened = PostgresStore(f"{url}&pool=1")
+    first, second, third = blob("1"), blob("2"), blob("3")
+    put(opened, "main", first)
+    with opened._connections.lend() as connection:
+        connection.execute("deallocate all")
+    put(opened, "main", second)
+    put(opened, "main", third)
+
+    assert [move.new for move in opened.moves("main")] == [third.hash, second.hash, first.hash]
+    opened.close()
+
+
+def test_a_statement_that_a_server_process_knows_already_lands_once(url):
+    opened = PostgresStore(f"{url}&pool=1")
+    first, second = blob("1"), blob("2")
+    put(opened, "main", first)
+    with opened._connections.lend() as connection:
+        connection.prepared.clear()  # as if another client had prepared it
+    put(opened, "main", second)
+
+    assert [move.new for move in opened.moves("main")] == [second.hash, first.hash]
+    assert opened.read([second.hash]) == {second.hash: second.data}
+    opened.close()
+
+
+def test_usage_counts_what_writers_add_at_the_same_time(server, url, opened):
+    def work() -> None:
+        for _ in range(20):
+            opened.write(Batch(objects=[blob(os.urandom(50)), blob("shared by all")]))
+
+    run_in_threads(8, work)
+
+    query = "select count(*), sum(octet_length(hash) + octet_length(data))::bigint from {}.object"
+    ((objects, stored_bytes),) = server.ask(query.format(schema_of(url)))
+    assert opened.usage() == Usage(objects, stored_bytes)
+    assert objects == 8 * 20 + 1
 
 
 def test_the_client_is_imported_when_it_is_needed():

@@ -31,7 +31,7 @@ from otolith.errors import (
     Unsupported,
 )
 from otolith.stores import Batch, FailoverWarning, Move, RedisCache, RedisStore, Swap, open_store
-from otolith.stores.redis import gc, scripts, turns
+from otolith.stores.redis import gc, scripts
 from otolith.stores.redis.client import Client, RedisAddress
 from otolith.testing import blob, links, node, put
 from tests.patience import HANG_SECONDS
@@ -357,34 +357,6 @@ def _keys(client, pattern):
         found += some
         if at == b"0":
             return found
-
-
-# ---------------------------------------------------------------- turns
-
-
-def test_a_writer_that_wins_again_and_again_lets_the_loser_go_first(store, monkeypatch):
-    pauses: list[float] = []
-    monkeypatch.setattr(turns, "sleep", pauses.append)
-    other = RedisStore(store.url)
-
-    def lose():
-        with pytest.raises(otolith.StaleRef):
-            other.write(Batch(swaps=[Swap("main", None, blob("b").hash)]))
-
-    for number in range(3):
-        put(store, "main", blob(str(number)))
-    assert pauses == []  # alone
-    for number in range(3):
-        lose()
-        put(store, "main", blob(f"more {number}"))
-        put(store, "other", blob("a"))  # nobody waits for this one
-    put(store, "main", blob("last"))
-    first, second, third = pauses
-    assert 0 < first < second < third < 0.1
-    put(other, "main", blob("b"))  # its turn
-    put(store, "main", blob("c"))
-    put(store, "main", blob("d"))
-    assert len(pauses) <= 4
 
 
 # ---------------------------------------------------------------- leases

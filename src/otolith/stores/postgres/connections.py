@@ -4,8 +4,9 @@ A thread takes an idle connection, or opens one, up to `pool` of them. Nothing o
 background, as the pool of psycopg does: whoever needs one learns at once why it cannot be had (a
 wrong password is not a time-out), and a fork finds no thread to lose.
 
-No statement depends on the one before on the same connection: no SET, no prepared statement, no
-lock of the session. So a pooler that gives each transaction another connection may be in between.
+No statement depends on the one before on the same connection: no SET, no lock of the session, and
+a prepared statement that is not there is sent again (`statements`). So a pooler that gives each
+transaction another connection may be in between.
 
 Lost connections. An idle connection on which something arrives was ended by the server, and is not
 used again. A statement that only reads is repeated once, on a new connection. A server that says
@@ -26,20 +27,20 @@ import os
 import re
 import select
 from collections import deque
-from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from threading import Condition
 from time import monotonic
-from typing import Any, TypeAlias, TypeVar
+from typing import Any
 from urllib.parse import unquote
 from weakref import WeakSet, finalize
 
 import psycopg
-from psycopg import conninfo, waiting
-from psycopg.pq import TransactionStatus
+from psycopg import conninfo
+from psycopg.pq import PipelineStatus, TransactionStatus
 
 from otolith import greenlets
 from otolith.errors import Busy, Closed, Error, Invalid
@@ -50,10 +51,13 @@ from otolith.stores.postgres.failures import (
     statement_failed,
     without,
 )
+from otolith.stores.postgres.statements import (
+    PostgresConnection,
+    PreparedStatement,
+    Row,
+    rows_of,
+)
 from otolith.stores.server_url import secrets_of, split_options, without_secrets
-
-Row: TypeAlias = tuple[Any, ...]
-_T = TypeVar("_T")
 
 _SCHEMA = re.compile(r"(?!pg_)[A-Za-z_][A-Za-z0-9_-]{0,62}")
 _OURS = ("pool", "schema", "timeout")
@@ -61,7 +65,6 @@ _DEFAULT_SCHEMA = "otolith"
 _DEFAULT_POOL = 10
 _DEFAULT_SILENCE_SECONDS = 30.0
 _DEFAULT_CONNECT_SECONDS = 10
-_LOOK_SECONDS = 0.1  # how often a waiting greenlet looks whether the server is silent
 _ATTEMPTS = 5
 
 
@@ -138,45 +141,6 @@ def _number(options: dict[str, Any], name: str, default: float) -> float:
     return number
 
 
-class PostgresConnection(psycopg.Connection[Row]):
-    """A connection that does not wait for ever."""
-
-    silence_seconds: float | None = None
-
-    def wait(self, gen: Generator[Any, Any, _T], *args: Any, **kwargs: Any) -> _T:
-        """Wait for the server, and raise Silence if it does not answer."""
-        if self.silence_seconds is not None:
-            gen = _until_silence(gen, self.silence_seconds)
-        if greenlets.is_inside():
-            waited: Any = waiting.wait_async(gen, self.pgconn.socket, interval=_LOOK_SECONDS)
-            result: _T = greenlets.wait_for(waited)
-            return result
-        return super().wait(gen, *args, **kwargs)
-
-
-def _until_silence(gen: Generator[Any, Any, _T], seconds: float) -> Generator[Any, Any, _T]:
-    """Pass a generator of psycopg's on; it is sent 0 when nothing has arrived for a while."""
-    deadline = monotonic() + seconds
-    try:
-        wanted = next(gen)
-        while True:
-            ready = yield wanted
-            if ready:
-                deadline = monotonic() + seconds
-            elif monotonic() > deadline:
-                raise Silence(f"the server has not answered for {seconds:g} seconds")
-            wanted = gen.send(ready)
-    except StopIteration as done:
-        result: _T = done.value
-        return result
-
-
-def rows_of(connection: PostgresConnection, query: bytes, parameters: Sequence[Any]) -> list[Row]:
-    """Run a statement, and return its rows."""
-    cursor = connection.execute(query, parameters, binary=bool(parameters))
-    return cursor.fetchall() if cursor.description is not None else []
-
-
 class Connections:
     """Lends connections, and runs statements on them."""
 
@@ -197,7 +161,7 @@ class Connections:
 
     # Statements
 
-    def ask(self, query: bytes, parameters: Sequence[Any] = ()) -> list[Row]:
+    def ask(self, query: bytes | PreparedStatement, parameters: Sequence[Any] = ()) -> list[Row]:
         """Run a statement that can be repeated, and return its rows."""
         try:
             return self._run(query, parameters)
@@ -205,7 +169,7 @@ class Connections:
             self._drop_idle()
             return self.tell(query, parameters)
 
-    def tell(self, query: bytes, parameters: Sequence[Any] = ()) -> list[Row]:
+    def tell(self, query: bytes | PreparedStatement, parameters: Sequence[Any] = ()) -> list[Row]:
         """Run a statement once, and return its rows.
 
         Raises:
@@ -227,7 +191,7 @@ class Connections:
             self._drop_idle()
             raise lost.error from None
 
-    def _run(self, query: bytes, parameters: Sequence[Any]) -> list[Row]:
+    def _run(self, query: bytes | PreparedStatement, parameters: Sequence[Any]) -> list[Row]:
         """Run a statement; again, if the server gave it up for another one, without any effect."""
         with self.lend() as connection:
             for _ in range(_ATTEMPTS - 1):
@@ -330,6 +294,7 @@ class Connections:
         is_idle = (
             not connection.closed
             and connection.pgconn.transaction_status == TransactionStatus.IDLE
+            and connection.pgconn.pipeline_status == PipelineStatus.OFF
             and not self.closed
         )
         if is_idle:

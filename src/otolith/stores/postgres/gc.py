@@ -41,9 +41,10 @@ from typing import Any, TypeVar
 
 from otolith.errors import Busy
 from otolith.stores.base import CollectionReport, Links, Progress, ignore_progress
-from otolith.stores.postgres.connections import Connections, PostgresConnection, Row, rows_of
+from otolith.stores.postgres.connections import Connections
 from otolith.stores.postgres.objects import decode
 from otolith.stores.postgres.schema import StoreSchema
+from otolith.stores.postgres.statements import PostgresConnection, Row, rows_of
 from otolith.types import Hash
 
 _T = TypeVar("_T")

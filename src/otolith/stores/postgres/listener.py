@@ -25,9 +25,10 @@ import psycopg
 from psycopg.sql import SQL, Identifier
 
 from otolith.errors import Closed, Error
-from otolith.stores.postgres.connections import Connections, PostgresConnection
+from otolith.stores.postgres.connections import Connections
 from otolith.stores.postgres.failures import statement_failed
 from otolith.stores.postgres.schema import StoreSchema
+from otolith.stores.postgres.statements import PostgresConnection
 
 _LISTEN_SECONDS = 60
 _RENEW_SECONDS = 15

@@ -14,6 +14,7 @@ encoding, and sort as they do in Python. A zero-length hash in an argument stand
                time, note               are drawn while its row is locked
     fence      name, token, holder,     the highest token seen; a holder and when its lease ends,
                expires                  if the token belongs to a lease
+    waiting    name, writer, until      the writer that last lost a race for a ref, for a moment
     tally      shard, objects, bytes    their sums are the usage; a writer adds to a row that
                                         nobody else has locked, so writers do not wait
     fresh      run, hash                what writers wrote or needed while a collection marked
@@ -26,8 +27,13 @@ replaces it in place, and older clients use it as well. A newer format gets new 
 that do not find theirs report FormatTooNew.
 
 `write_1` holds locks in one order: the gate (below), fences by name, refs by name, objects by hash,
-condemned by hash, a tally that nobody else holds. So writers never wait for each other in a circle.
-It decides first, and changes something only when nothing can refuse the batch any more.
+condemned by hash, a tally that nobody else holds, waiting by name. So writers never wait for each
+other in a circle. It decides first, and changes something only when nothing can refuse the batch
+any more. If a single swap is all that can still be refused, comparing and moving the ref is one
+statement. A writer that lost a race is noted, and the next winner is told (`stores/turns.py`).
+
+A server process plans each statement of a function once, and sets up each expression once for each
+transaction. So the function has few of both where every commit passes.
 
 The gate is an advisory lock of the transaction: writers share it, and whoever changes the row of
 `meta` that they depend on has it alone, for milliseconds.
@@ -45,6 +51,7 @@ from otolith.errors import FormatTooNew, NotAStore, StoreNotFound
 FORMAT = 1
 FUNCTIONS = 1
 SHARDS = 64
+_WAIT_MICROSECONDS = 100_000
 
 _ELSEWHERE = "choose another schema with ?schema= in the URL"
 _GATE_CLASS = int.from_bytes(b"otol", "big")
@@ -68,6 +75,8 @@ create table {s}.fence(
 create table {s}.tally(
     shard integer primary key, objects bigint not null default 0, bytes bigint not null default 0)
     with (fillfactor = 20);
+create table {s}.waiting(
+    name bytea primary key, writer bytea not null, until bigint not null) with (fillfactor = 50);
 create table {s}.fresh(run bigint not null, hash bytea not null);
 create table {s}.condemned(run bigint, hash bytea, primary key (run, hash));
 insert into {s}.meta(otolith_format, functions) values ({format}, 0);
@@ -79,40 +88,52 @@ create or replace function {s}.now_1() returns bigint language sql volatile as
     'select (extract(epoch from pg_catalog.clock_timestamp()) * 1000000)::bigint';
 
 create or replace function {s}.count_1(more bigint, more_bytes bigint) returns void
+language sql as $$
+    update {s}.tally t set objects = t.objects + more, bytes = t.bytes + more_bytes
+    where more <> 0 and t.shard = coalesce(
+        (select f.shard from {s}.tally f where f.shard >= pg_backend_pid() % ({shards} / 2)
+        order by f.shard limit 1 for update skip locked),
+        pg_backend_pid() % {shards})
+$$;
+
+create or replace function {s}.stale_1(of_name bytea, by_writer bytea) returns bytea[]
 language plpgsql as $$
 declare
-    own integer;
+    actual bytea;
 begin
-    select t.shard into own from {s}.tally t
-        where t.shard >= pg_backend_pid() % ({shards} / 2) limit 1 for update skip locked;
-    update {s}.tally t set objects = t.objects + more, bytes = t.bytes + more_bytes
-        where t.shard = coalesce(own, pg_backend_pid() % {shards});
+    -- It leaves only locks and this row, which are nothing to wait for the disk for.
+    perform set_config('synchronous_commit', 'off', true);
+    select r.hash into actual from {s}.ref r where r.name = of_name;
+    if by_writer <> '' then
+        insert into {s}.waiting(name, writer, until)
+            values (of_name, by_writer, {s}.now_1() + {wait})
+            on conflict (name) do update set writer = excluded.writer, until = excluded.until;
+    end if;
+    return array['stale', of_name, actual];
 end $$;
 
 create or replace function {s}.write_1(
     names bytea[], olds bytea[], news bytea[], fences bytea[], tokens bigint[], needs bytea[],
-    hashes bytea[], datas bytea[], at_time bigint, about bytea, quota bigint, fast boolean
+    hashes bytea[], datas bytea[], at_time bigint, about bytea, quota bigint, fast boolean,
+    by_writer bytea
 ) returns bytea[] language plpgsql as $$
 declare
-    state {s}.meta;
-    listened boolean;
-    durability text;
+    state record;
     held {s}.fence;
-    old bytea;
-    actual bytea;
     missing bytea;
-    added bigint;
     added_bytes bigint;
+    decided boolean := cardinality(names) = 1 and cardinality(needs) = 0 and quota is null;
 begin
-    if current_setting('transaction_isolation') <> 'read committed' then
-        return array['isolation', convert_to(current_setting('transaction_isolation'), 'UTF8')];
+    if pg_advisory_xact_lock_shared({gate}, {meta}::regclass::oid::integer)::text is null
+        or current_setting('transaction_isolation') <> 'read committed'
+        or fast <> (current_setting('synchronous_commit') = 'off') then
+        if current_setting('transaction_isolation') <> 'read committed' then
+            return array['isolation', convert_to(current_setting('transaction_isolation'), 'UTF8')];
+        end if;
+        perform set_config('synchronous_commit', case when fast then 'off' else 'on' end, true);
     end if;
-    -- A batch that is refused leaves only locks, which are nothing to wait for the disk for.
-    durability := current_setting('synchronous_commit');
-    perform set_config('synchronous_commit', 'off', true);
-    perform pg_advisory_xact_lock_shared({gate}, {meta}::regclass::oid::integer);
-    select * into state from {s}.meta;
-    listened := state.listen_until > {s}.now_1();
+    select m.run, m.barrier, m.sweep, m.listen_until, w.writer, w.until into state
+        from {s}.meta m left join {s}.waiting w on w.name = names[1];
 
     for i in 1 .. cardinality(fences) loop
         select * into held from {s}.fence f where f.name = fences[i];
@@ -131,21 +152,20 @@ begin
     end loop;
 
     for i in 1 .. cardinality(names) loop
-        old := nullif(olds[i], '');
-        select r.hash into actual from {s}.ref r where r.name = names[i];
-        if actual is distinct from old then  -- without a lock: nobody waits only to be refused
-            return array['stale', names[i], actual];
-        end if;
-        if not found then
+        if olds[i] = '' then
             insert into {s}.ref(name) values (names[i]) on conflict do nothing;
         end if;
         if olds[i] = news[i] then
-            select r.hash into actual from {s}.ref r where r.name = names[i] for share;
+            perform from {s}.ref r where r.name = names[i]
+                and r.hash is not distinct from nullif(olds[i], '') for share;
+        elsif not decided then
+            perform from {s}.ref r where r.name = names[i]
+                and r.hash is not distinct from nullif(olds[i], '') for no key update;
         else
-            select r.hash into actual from {s}.ref r where r.name = names[i] for no key update;
+            continue;
         end if;
-        if actual is distinct from old then
-            return array['stale', names[i], actual];
+        if not found then
+            return {s}.stale_1(names[i], by_writer);
         end if;
     end loop;
 
@@ -158,28 +178,43 @@ begin
             return array['missing', missing];
         end if;
     end if;
-
-    if not fast then
-        perform set_config('synchronous_commit',
-            case durability when 'off' then 'on' else durability end, true);
+    if quota is not null and cardinality(hashes) > 0 then
+        select coalesce(sum(octet_length(u.hash) + octet_length(u.data)), 0) into added_bytes
+            from unnest(hashes, datas) u(hash, data)
+            where not exists (select from {s}.object o where o.hash = u.hash);
+        if added_bytes > 0
+            and added_bytes + (select sum(t.bytes) from {s}.tally t) > quota then
+            return array['quota', convert_to(added_bytes::text, 'UTF8')];
+        end if;
     end if;
-    if cardinality(hashes) > 0 then
-        if quota is not null then
-            select coalesce(sum(octet_length(u.hash) + octet_length(u.data)), 0) into added_bytes
-                from unnest(hashes, datas) u(hash, data)
-                where not exists (select from {s}.object o where o.hash = u.hash);
-            if added_bytes > 0
-                and added_bytes + (select sum(t.bytes) from {s}.tally t) > quota then
-                return array['quota', convert_to(added_bytes::text, 'UTF8')];
+
+    for i in 1 .. cardinality(names) loop
+        if olds[i] <> news[i] then
+            with moved as (
+                update {s}.ref r set hash = nullif(news[i], '') where r.name = names[i]
+                and r.hash is not distinct from nullif(olds[i], '') returning r.name)
+            insert into {s}.move(name, old, new, time, note)
+                select m.name, nullif(olds[i], ''), nullif(news[i], ''), at_time, about
+                from moved m;
+            if not found then  -- it is the only condition, so nothing has changed
+                return {s}.stale_1(names[i], by_writer);
+            end if;
+            if state.listen_until > 0 and state.listen_until > {s}.now_1() then
+                perform pg_notify({channel} || {meta}::regclass::oid, case
+                    when octet_length(names[i]) < 3900 then encode(names[i], 'hex') else '' end);
             end if;
         end if;
+    end loop;
+    if cardinality(hashes) > 0 then
         with new as (
             insert into {s}.object(hash, data) select * from unnest(hashes, datas)
-            on conflict do nothing returning octet_length(hash) + octet_length(data) as size)
-        select count(*), sum(size) into added, added_bytes from new;
-        if added > 0 then
-            perform {s}.count_1(added, added_bytes);
-        end if;
+            on conflict do nothing returning octet_length(hash) + octet_length(data) as size),
+        sum as (select count(*) as objects, sum(size) as bytes from new)
+        update {s}.tally t set objects = t.objects + sum.objects, bytes = t.bytes + sum.bytes
+            from sum where sum.objects > 0 and t.shard = coalesce(
+                (select f.shard from {s}.tally f where f.shard >= pg_backend_pid() % ({shards} / 2)
+                order by f.shard limit 1 for update skip locked),
+                pg_backend_pid() % {shards});
         if state.sweep <> 0 then
             delete from {s}.condemned c using (
                 select d.hash from {s}.condemned d
@@ -191,22 +226,16 @@ begin
         insert into {s}.fresh(run, hash)
             select state.run, n from unnest(hashes || needs || olds || news) n where n <> '';
     end if;
-
     for i in 1 .. cardinality(fences) loop
         update {s}.fence f set token = tokens[i], holder = null, expires = 0
             where f.name = fences[i] and f.token < tokens[i];
     end loop;
-    for i in 1 .. cardinality(names) loop
-        if olds[i] <> news[i] then
-            update {s}.ref r set hash = nullif(news[i], '') where r.name = names[i];
-            insert into {s}.move(name, old, new, time, note) values
-                (names[i], nullif(olds[i], ''), nullif(news[i], ''), at_time, about);
-            if listened then
-                perform pg_notify({channel} || {meta}::regclass::oid, case
-                    when octet_length(names[i]) < 3900 then encode(names[i], 'hex') else '' end);
-            end if;
+    if state.until > {s}.now_1() then
+        if state.writer <> by_writer then
+            return array['landed', state.writer];
         end if;
-    end loop;
+        delete from {s}.waiting w where w.name = names[1] and w.writer = by_writer;
+    end if;
     return null;
 end $$;
 
@@ -286,6 +315,7 @@ class StoreSchema:
             "format": Literal(FORMAT),
             "functions": Literal(FUNCTIONS),
             "shards": Literal(SHARDS),
+            "wait": Literal(_WAIT_MICROSECONDS),
         }
 
     def statement(self, text: str) -> bytes:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal, NoReturn, TypeAlias
 
 import psycopg
 
@@ -54,6 +54,22 @@ from otolith.stores.postgres.gc import PostgresCollector
 from otolith.stores.postgres.listener import RefListener
 from otolith.stores.postgres.objects import decode, encode
 from otolith.stores.postgres.schema import StoreSchema
+from otolith.stores.postgres.statements import (
+    BIGINT,
+    BIGINTS,
+    BOOL,
+    BYTEA,
+    BYTEAS,
+    FALSE,
+    TRUE,
+    PreparedStatement,
+    Row,
+    bigint,
+    byteas,
+    items_of,
+    rows_of,
+)
+from otolith.stores.turns import WriterTurns
 from otolith.types import Hash
 
 _CAPABILITIES = Capabilities(
@@ -68,10 +84,15 @@ _CAPABILITIES = Capabilities(
 _STATEMENT_BYTES = 64 << 20  # a longer write takes several statements, in one transaction
 _ATTEMPTS = 5
 
-_WRITE = "select {s}.write_1(%b, %b, %b, %b, %b::bigint[], %b, %b, %b, %b, %b, %b, %b)"
-_READ = "select hash, data from {s}.object where hash = any(%b)"
+Verdict: TypeAlias = list[bytes | None]
+"""What `write_1` says of a batch: that it landed and who lost a race to it, or why it did not."""
+_LANDED = b"landed"
+
+_WRITE = "select {s}.write_1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)"
+_WRITE_TYPES = (*[BYTEAS] * 4, BIGINTS, *[BYTEAS] * 3, BIGINT, BYTEA, BIGINT, BOOL, BYTEA)
+_READ = "select hash, data from {s}.object where hash = any($1)"
 _HOLDS = "select hash from {s}.object where hash = any(%b)"
-_REF = "select hash from {s}.ref where name = %b"
+_REF = "select hash from {s}.ref where name = $1"
 _REFS = """select name, hash from {s}.ref
     where hash is not null and name >= %b and name < %b order by name"""
 _MOVES = """select name, old, new, time, note from {s}.move
@@ -115,6 +136,7 @@ class PostgresStore:
             raise Invalid(f"durability {durability!r} is not known", hint="use 'full' or 'fast'")
         self._limit_bytes = check_limit(limit_bytes)
         self._is_fast = durability == "fast"
+        self._turns = WriterTurns()
         self._read_only = read_only
         address = connections.parse(url, read_only=read_only)
         self._schema = StoreSchema(address.schema, address.place)
@@ -139,7 +161,7 @@ class PostgresStore:
 
     def read(self, hashes: Sequence[Hash]) -> dict[Hash, bytes]:
         """Return the objects that are there, in one round trip; absent ones are left out."""
-        return dict(decode(*row) for row in self._ask(self._read, [list(hashes)]))
+        return dict(decode(*row) for row in self._ask(self._read, [byteas(hashes)]))
 
     def holds(self, hashes: Sequence[Hash]) -> set[Hash]:
         """Return those of the hashes whose objects are there, in one round trip."""
@@ -150,9 +172,11 @@ class PostgresStore:
         check_batch(batch)
         self._check_writable()
         objects = {item.hash: encode(item.data) for item in batch.objects}
+        self._turns.wait(batch.swaps)
         verdict = self._send(batch, objects)
-        if verdict is not None:
+        if verdict[0] != _LANDED:
             self._refuse(batch, verdict)
+        self._turns.landed(batch.swaps, loser=verdict[1])
 
     def ref(self, name: str) -> Hash | None:
         """Return the hash that a ref names, or None."""
@@ -236,13 +260,15 @@ class PostgresStore:
 
     def _prepare_statements(self) -> None:
         statement = self._schema.statement
-        self._write, self._read = statement(_WRITE), statement(_READ)
-        self._holds, self._ref, self._refs = statement(_HOLDS), statement(_REF), statement(_REFS)
+        self._write = PreparedStatement(statement(_WRITE), *_WRITE_TYPES)
+        self._read = PreparedStatement(statement(_READ), BYTEAS)
+        self._ref = PreparedStatement(statement(_REF), BYTEA)
+        self._holds, self._refs = statement(_HOLDS), statement(_REFS)
         self._moves, self._all_moves = statement(_MOVES), statement(_ALL_MOVES)
         self._find, self._usage = statement(_FIND), statement(_USAGE)
         self._lease, self._release = statement(_LEASE), statement(_RELEASE)
 
-    def _ask(self, query: bytes, parameters: Sequence[Any]) -> list[connections.Row]:
+    def _ask(self, query: bytes | PreparedStatement, parameters: Sequence[Any]) -> list[Row]:
         return self._connections.ask(query, parameters)
 
     def _check_writable(self) -> None:
@@ -250,14 +276,13 @@ class PostgresStore:
         if self._read_only:
             raise ReadOnly(f"{self!r} was opened read-only", hint="open it without read_only")
 
-    def _send(self, batch: Batch, objects: dict[Hash, bytes]) -> list[bytes | None] | None:
-        """Write a batch; return why it was refused, or None."""
+    def _send(self, batch: Batch, objects: dict[Hash, bytes]) -> Verdict:
+        """Write a batch, and return what the server says."""
         if sum(map(len, objects.values())) > _STATEMENT_BYTES:
             return self._send_in_parts(batch, objects)
-        ((verdict,),) = self._connections.tell(self._write, self._arguments(batch, objects))
-        return verdict  # type: ignore[no-any-return]
+        return _verdict(self._connections.tell(self._write, self._arguments(batch, objects)))
 
-    def _send_in_parts(self, batch: Batch, objects: dict[Hash, bytes]) -> list[bytes | None] | None:
+    def _send_in_parts(self, batch: Batch, objects: dict[Hash, bytes]) -> Verdict:
         """Write a batch that is too long for one statement, in one transaction.
 
         It locks objects before refs, so it can wait in a circle with others. The server then gives
@@ -270,40 +295,39 @@ class PostgresStore:
                 return self._send_plan(plan)
         return self._send_plan(plan)
 
-    def _send_plan(
-        self, plan: Sequence[tuple[Batch, dict[Hash, bytes]]]
-    ) -> list[bytes | None] | None:
-        """Write several batches as one; return why one was refused, or None."""
-        refused: list[bytes | None] | None = None
+    def _send_plan(self, plan: Sequence[tuple[Batch, dict[Hash, bytes]]]) -> Verdict:
+        """Write several batches as one, and return what the server says of the last."""
+        verdict: Verdict = []
         with self._connections.transaction() as connection:
             for batch, objects in plan:
                 arguments = self._arguments(batch, objects)
-                ((refused,),) = connections.rows_of(connection, self._write, arguments)
-                if refused is not None:
+                verdict = _verdict(rows_of(connection, self._write, arguments))
+                if verdict[0] != _LANDED:
                     raise psycopg.Rollback  # which ends the transaction, and goes no further
-        return refused
+        return verdict
 
-    def _arguments(self, batch: Batch, objects: dict[Hash, bytes]) -> list[Any]:
+    def _arguments(self, batch: Batch, objects: dict[Hash, bytes]) -> list[bytes | None]:
         """Return the arguments of `write_1`, in the order in which it locks."""
         swaps = sorted((_encoded(name), old or b"", new or b"") for name, old, new in batch.swaps)
         fences = sorted((_encoded(name), token) for name, token in batch.fences.items())
         hashes = sorted(objects)
         return [
-            [name for name, _, _ in swaps],
-            [old for _, old, _ in swaps],
-            [new for _, _, new in swaps],
-            [name for name, _ in fences],
-            [token for _, token in fences],
-            list(batch.needs),
-            hashes,
-            [objects[name] for name in hashes],
-            batch.time,
+            byteas([name for name, _, _ in swaps]),
+            byteas([old for _, old, _ in swaps]),
+            byteas([new for _, _, new in swaps]),
+            byteas([name for name, _ in fences]),
+            byteas([bigint(token) for _, token in fences], BIGINT),
+            byteas(batch.needs),
+            byteas(hashes),
+            byteas([objects[name] for name in hashes]),
+            bigint(batch.time),
             batch.note.encode(),
-            self._limit_bytes,
-            self._is_fast,
+            None if self._limit_bytes is None else bigint(self._limit_bytes),
+            TRUE if self._is_fast else FALSE,
+            self._turns.writer,
         ]
 
-    def _refuse(self, batch: Batch, verdict: list[bytes | None]) -> NoReturn:
+    def _refuse(self, batch: Batch, verdict: Verdict) -> NoReturn:
         """Raise the error that a verdict of `write_1` stands for."""
         kind, what = bytes(verdict[0] or b"").decode(), verdict[1] or b""
         if kind == "stale":
@@ -329,6 +353,12 @@ class PostgresStore:
         )
 
 
+def _verdict(rows: list[Row]) -> Verdict:
+    """Return what `write_1` answered: NULL if a batch landed, and nobody lost a race to it."""
+    ((answer,),) = rows
+    return [_LANDED, None] if answer is None else items_of(answer)
+
+
 def _parts(objects: dict[Hash, bytes]) -> list[dict[Hash, bytes]]:
     """Split objects into parts that fit into a statement each."""
     parts: list[dict[Hash, bytes]] = [{}]
@@ -347,6 +377,6 @@ def _encoded(name: str) -> bytes:
     return name.encode(errors="surrogatepass")
 
 
-def _move(row: connections.Row) -> Move:
+def _move(row: Row) -> Move:
     name, old, new, time, note = row
     return Move(name.decode(), old, new, time, note.decode())

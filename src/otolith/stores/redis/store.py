@@ -57,7 +57,7 @@ from otolith.stores.redis.client import Client, RedisAddress, ServerSettings, Wo
 from otolith.stores.redis.gc import RedisCollector
 from otolith.stores.redis.news import RedisSubscription
 from otolith.stores.redis.refs import encode_stamp, histories, parts, ref_names
-from otolith.stores.redis.turns import WriterTurns
+from otolith.stores.turns import WriterTurns
 from otolith.types import Hash
 
 _READ_TOGETHER = _SENT_TOGETHER = 1000  # objects

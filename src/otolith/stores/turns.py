@@ -8,12 +8,14 @@ the same writer has lost to it again. A writer alone never pauses.
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Sequence
 from secrets import token_hex
 from time import monotonic, sleep
 from typing import NamedTuple
 
+from otolith import greenlets
 from otolith.stores.base import Swap
 
 _FIRST_SECONDS, _LONGEST_SECONDS = 0.004, 0.064
@@ -28,16 +30,20 @@ class _Pause(NamedTuple):
 
 
 class WriterTurns:
-    """The pauses of the writers of one store; each thread is a writer of its own."""
+    """The pauses of the writers of one store; each thread is a writer of its own.
+
+    A store asks `wait` before each write and names its `writer` to the server; it tells `landed`
+    who has lost a race for the same ref a moment ago, if the server knows somebody.
+    """
 
     def __init__(self) -> None:
-        self._store = token_hex(8)
+        self._store = token_hex(8).encode()
         self._threads = threading.local()
 
     @property
-    def writer(self) -> str:
+    def writer(self) -> bytes:
         """The name of this thread as a writer."""
-        return f"{self._store} {threading.get_ident()}"
+        return b"%s %d" % (self._store, threading.get_ident())
 
     def wait(self, swaps: Sequence[Swap]) -> None:
         """Pause before a write, if somebody waits for one of its refs."""
@@ -46,10 +52,14 @@ class WriterTurns:
             return
         until = max((pauses[swap.name].until for swap in swaps if swap.name in pauses), default=0.0)
         left = until - monotonic()
-        if left > 0:
+        if left <= 0:
+            return
+        if greenlets.is_inside():
+            greenlets.wait_for(asyncio.sleep(left))
+        else:
             sleep(left)
 
-    def landed(self, swaps: Sequence[Swap], *, loser: bytes) -> None:
+    def landed(self, swaps: Sequence[Swap], *, loser: bytes | None) -> None:
         """Note who has lost a race for one of the refs of a write that landed, if anybody."""
         pauses = self._pauses()
         if not loser and not pauses:
