@@ -25,7 +25,6 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import select
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import Future
@@ -58,6 +57,7 @@ from otolith.stores.postgres.statements import (
     rows_of,
 )
 from otolith.stores.server_url import secrets_of, split_options, without_secrets
+from otolith.stores.sockets import has_news
 
 _SCHEMA = re.compile(r"(?!pg_)[A-Za-z_][A-Za-z0-9_-]{0,62}")
 _OURS = ("pool", "schema", "timeout")
@@ -268,7 +268,7 @@ class Connections:
         """Return a connection that nobody uses, if there is one that was not ended."""
         while self._idle:
             connection = self._idle.pop()
-            if not _has_news(connection):
+            if not connection.closed and not has_news(connection.fileno()):
                 return connection
             connection.close()
         return None
@@ -343,17 +343,6 @@ class _ConnectionLost(Exception):
     def __init__(self, error: Error) -> None:
         super().__init__()
         self.error = error
-
-
-def _has_news(connection: PostgresConnection) -> bool:
-    """Tell whether something has arrived on an idle connection: its end, mostly."""
-    if connection.closed:
-        return True
-    if not hasattr(select, "poll"):
-        return bool(select.select([connection.fileno()], [], [], 0)[0])
-    poll = select.poll()
-    poll.register(connection.fileno(), select.POLLIN)
-    return bool(poll.poll(0))
 
 
 def _close_all(connections: list[PostgresConnection]) -> None:

@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from socket import socket
 from threading import Lock
 from typing import Any, NamedTuple, Protocol, cast
 from urllib.parse import unquote, urlsplit
@@ -35,6 +36,7 @@ from otolith.errors import (
 from otolith.stores.base import ServerFacts, ServerRisk
 from otolith.stores.redis.scripts import LuaScript
 from otolith.stores.server_url import check_options, secrets_of, without_secrets
+from otolith.stores.sockets import has_news
 
 _TLS_OPTIONS = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile", "ssl_cert_reqs")
 _OPTIONS = {"prefix", "timeout", "failover", "socket", *_TLS_OPTIONS}
@@ -49,6 +51,8 @@ Word = str | bytes | int | float
 
 class RedisConnection(Protocol):
     """What is used of a connection of redis-py."""
+
+    _sock: socket | None
 
     def connect(self) -> None:
         """Connect, unless it is."""
@@ -272,9 +276,10 @@ class Client:
                 if not self._idle:
                     return None
                 wire = self._idle.pop()
-            with suppress(exceptions.ConnectionError, exceptions.TimeoutError, OSError):
-                if not wire.can_read(timeout=0):
-                    return wire
+            # Its `can_read` takes several times as long, for it reads what has arrived.
+            link = wire._sock  # noqa: SLF001 - redis-py shows it nowhere else
+            if link is not None and not has_news(link.fileno()):
+                return wire
             wire.disconnect()
 
     def _return(self, wire: RedisConnection, *, is_sound: bool) -> None:

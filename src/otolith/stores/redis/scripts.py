@@ -139,7 +139,12 @@ local first_object = first_need + ARGV[7]
 local step = pending == '' and 2 or 1
 
 if redis.call('HEXISTS', p .. 'meta', 'otolith') == 0 then return {'absent'} end
-local has_rules = redis.call('EXISTS', p .. 'rules') == 1
+local has_rules, is_sweeping, is_marking = false, false, false
+if redis.call('EXISTS', p .. 'rules', p .. 'doomed', p .. 'gc') > 0 then
+  has_rules = redis.call('EXISTS', p .. 'rules') == 1
+  is_sweeping = redis.call('EXISTS', p .. 'doomed') == 1
+  is_marking = redis.call('EXISTS', p .. 'gc') == 1
+end
 if expires then
   for at = first_swap, first_need - 1, 3 do
     if is_gone(ARGV[at]) then purge(family(ARGV[at]), channel) end
@@ -164,7 +169,6 @@ for at = first_swap, first_need - 1, 3 do
     return {'stale', ARGV[at], ARGV[at + 1], actual}
   end
 end
-local is_sweeping = redis.call('EXISTS', p .. 'doomed') == 1
 for at = first_need, first_object - 1 do
   if redis.call('EXISTS', p .. 'object:' .. ARGV[at]) == 0
     or is_sweeping and redis.call('SISMEMBER', p .. 'doomed', ARGV[at]) == 1 then
@@ -189,15 +193,15 @@ end
 
 -- Objects: the first write, which the server refuses if it is full.
 local added, index, all = 0, {}, {}
-local is_marking = redis.call('EXISTS', p .. 'gc') == 1
 local function flush()
   if #index > 0 then redis.call('ZADD', p .. 'index', unpack(index)) end
   if #all > 0 and is_marking then redis.call('SADD', p .. 'young', unpack(all)) end
   if #all > 0 and is_sweeping then redis.call('SREM', p .. 'doomed', unpack(all)) end
   index, all = {}, {}
 end
+local objects = p .. 'object:'
 local function place(hash, data)
-  local key = p .. 'object:' .. hash
+  local key = objects .. hash
   if data then
     if redis.call('SETNX', key, data) == 0 then return end
     added = added + #data
@@ -243,6 +247,7 @@ for at = first_fence, first_swap - 1, 2 do
   redis.call('HSET', p .. 'fences', ARGV[at], ARGV[at + 1])
 end
 if #moved > 0 then redis.call('PUBLISH', channel, table.concat(moved, '\0')) end
+if not has_rules and loser == '' then return 1 end  -- which is read faster than a list
 if not has_rules then return {'landed', '', loser} end
 
 -- Expiry: a family that was touched lives on; one writer is told to collect what has expired.
@@ -267,7 +272,7 @@ return {'landed', 'collect', loser}
 1 if the caller can collect, and who it is; then name and token of each fence, name, old and new of
 each swap, each need, and hash and bytes of each object, or only hashes if they are pending.
 Returns why it was refused; or 'landed', 'collect' if the caller should, and the writer that lost a
-race for one of its refs a moment ago."""
+race for one of its refs a moment ago; 1 is short for 'landed' and nothing else."""
 
 REF = LuaScript(
     _COMMON,

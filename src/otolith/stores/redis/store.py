@@ -319,8 +319,8 @@ class RedisStore:
         else:
             for item in batch.objects:
                 words += (item.hash, bytes(item.data))
-        verdict: list[bytes] = self._client.run(scripts.COMMIT, *words)
-        return verdict
+        verdict: list[bytes] | int = self._client.run(scripts.COMMIT, *words)
+        return [b"landed", b"", b""] if isinstance(verdict, int) else verdict
 
     def _send_ahead(self, pending: bytes, objects: Sequence[Object]) -> None:
         """Send objects that the server drops again unless the batch lands."""
