@@ -53,6 +53,7 @@ class Stage:
         """How many levels of maps are tables, whatever their names."""
         # One attribute, so that an interruption leaves either both old or both new.
         self._now: tuple[bytes, dict[bytes, _Waiting]] = (root, {})
+        self._prefetched: bytes | None = None
 
     @property
     def _root(self) -> bytes:
@@ -82,6 +83,21 @@ class Stage:
     def names(self, path: Path) -> Names:
         """Return the key bytes of a path."""
         return tuple(map(self._cells.encoding.key, path))
+
+    def prefetch(self, *paths: Path) -> None:
+        """Read the nodes on the way to the first names of paths together, once for each root.
+
+        A state that is far away is then read in as many round trips as its tree has levels.
+        """
+        root = self._root
+        if root is self._prefetched:
+            return
+        self._prefetched = root
+        link = self._cells.tree(root)
+        if link is not None:
+            self._cells.maps.prefetch(
+                link, [name for path in paths for name in self.names(path[:1])]
+            )
 
     def get(self, path: Path) -> bytes | None:
         """Return the cell at a path."""

@@ -331,6 +331,7 @@ class TrackedBranch(Branch):
         with self.lock:
             value = self._held.get(keys)
             if value is MISSING:
+                self._stage.prefetch((ALIASES,), keys)
                 value = self._tracker.reader.read(keys)
         if type(value) is Lost:
             raise NotKept(

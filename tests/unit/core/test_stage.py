@@ -6,6 +6,8 @@ import pytest
 
 import otolith
 from otolith.errors import BadPath, KeyNotFound
+from otolith.stores import MemoryStore
+from otolith.testing import FaultyStore
 
 
 @pytest.fixture
@@ -94,3 +96,20 @@ def test_a_commit_after_many_edits_of_one_path_writes_the_last(state):
         state[f"n/{number % 3}"] = number
     assert state["n"] == {"0": 99, "1": 97, "2": 98}
     assert state.commit().stats.objects == 2
+
+
+def test_a_cold_read_calls_the_store_once_for_each_level_of_the_tree():
+    store = FaultyStore(MemoryStore())
+    state = otolith.Repo(store).session("s")
+    state.update({f"key {number}": number for number in range(5000)})
+    state.commit()
+    tree = state.cells.tree(state.cell_at(()))
+    assert tree is not None
+    levels = store.read([tree.hash])[tree.hash][1] + 1
+    state = otolith.Repo(store).session("s")
+    before = store.calls["read"]
+
+    assert state["key 4321"] == 4321
+    assert store.calls["read"] - before == levels > 2
+    assert state["key 4321"] == 4321
+    assert store.calls["read"] - before == levels

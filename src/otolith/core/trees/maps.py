@@ -79,6 +79,20 @@ class MapTree:
                 return node.payloads[at] if node.keys[at] == key else None
             node = self._objects.node(Hash(node.payloads[at][:32]))
 
+    def prefetch(self, link: Link, keys: Iterable[bytes]) -> None:
+        """Read the nodes on the way to some keys, with one call of the store for each level."""
+        row: dict[Hash, list[bytes]] = {link.hash: list(keys)}
+        while row:
+            self._objects.prefetch(row)
+            below: dict[Hash, list[bytes]] = {}
+            for hash, wanted in row.items():
+                node = self._objects.node(hash)
+                for key in wanted if node.level else ():
+                    at = bisect_left(node.keys, key)
+                    if at < len(node.keys):
+                        below.setdefault(Hash(node.payloads[at][:32]), []).append(key)
+            row = below
+
     def last_key(self, link: Link, without: Collection[bytes] = ()) -> bytes | None:
         """Return the last key that is not one of these, or None if there is no other."""
         node = self._objects.node(link.hash)
