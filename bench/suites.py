@@ -90,8 +90,10 @@ _AGENT: Late = (
 )
 
 _REMOTE: Late = (
-    ("psycopg", "redis", "obstore", "moto"),
-    lambda: "Servers run on this machine, so a round trip takes no time on a wire",
+    ("psycopg", "redis", "obstore", "moto", "langgraph-checkpoint-postgres", "dbos"),
+    lambda: (
+        "Servers run on this machine; where a row says so, a proxy delays each round trip by 1 ms"
+    ),
 )
 
 _LATE: dict[str, Late] = {

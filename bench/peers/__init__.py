@@ -46,6 +46,19 @@ class Maker(Protocol):
     def __call__(self, place: Path) -> Keeper: ...
 
 
+class ServerKeeper(Protocol):
+    """A state on a server that is kept in versions, or in steps."""
+
+    def fill(self, items: dict[str, object]) -> None:
+        """Set many keys in one commit."""
+
+    def change(self, key: str, value: object) -> None:
+        """Set one key and commit."""
+
+    def close(self) -> None:
+        """Let go of the server."""
+
+
 class Missing(Exception):
     """A peer cannot take part; the message says why."""
 
@@ -71,6 +84,15 @@ def start(name: str, place: Path) -> Keeper | Absent:
         return peer(name)(place)
     except Missing as why:
         return Absent(str(why))
+
+
+def connect(name: str, url: str) -> ServerKeeper | Absent:
+    """Return a peer's keeper on a server, or why there is none."""
+    try:
+        maker: Callable[[str], ServerKeeper] = import_module(f"bench.peers.{name}").make()
+    except ImportError as error:
+        return Absent(f"not installed ({error.name or error})")
+    return attempt(maker, url)
 
 
 def attempt(measure: Callable[P, R], *arguments: P.args, **options: P.kwargs) -> R | Absent:

@@ -20,7 +20,8 @@ class Proxy:
     """Passes connections on to a server on this machine, until told otherwise by `fault`.
 
     "lose replies" sends requests on and ends the connection instead of the reply, "stall" keeps
-    everything back for as long as it lasts, "refuse" ends every connection.
+    everything back for as long as it lasts, "refuse" ends every connection. `delay_seconds` is how
+    long everything is under way, in each direction.
     """
 
     def __init__(self, port: int) -> None:
@@ -28,6 +29,7 @@ class Proxy:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._listener.getsockname()[1])
         self.fault: Fault = "pass"
+        self.delay_seconds = 0.0
         self.round_trips = 0
         self.sent_bytes = 0
         self.received_bytes = 0
@@ -87,6 +89,8 @@ class Proxy:
         with suppress(OSError):
             while (data := source.recv(1 << 16)) and self._passes(is_reply):
                 self._count(len(data), is_reply, is_waiting)
+                if self.delay_seconds:
+                    sleep(self.delay_seconds)
                 target.sendall(data)
         for each in (source, target):
             with suppress(OSError):
