@@ -9,10 +9,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import closing
+from statistics import median
 from time import perf_counter
 
 import otolith
-from bench.ground import Ground, tell
+from bench.ground import Ground, Sizes, tell
+from bench.remote.batches import levels_of
 from bench.remote.crowd import race
 from bench.table import Budget, Figure, Row, against
 from otolith.errors import StaleRef
@@ -33,7 +36,7 @@ def rows(ground: Ground) -> Iterator[Row]:
         yield from _commits(server, proxy, sizes.server_commits)
         yield from _cold_read(server, proxy, sizes.server_keys // 10)
         for shared in (True, False):
-            yield from _writers(server, sizes.race_seconds, shared=shared)
+            yield from _writers(server, sizes, shared=shared)
 
 
 def _commits(server: BucketServer, proxy: BucketProxy, commits: int) -> Iterator[Row]:
@@ -93,11 +96,12 @@ def _cold_read(server: BucketServer, proxy: BucketProxy, keys: int) -> Iterator[
         state = repo.session("big")
         state.update({f"key{number:06d}": number for number in range(keys)})
         state.commit()
+        depth = levels_of(repo, state)
     proxy.reset()
     proxy.delay_seconds = DELAY_SECONDS
     with otolith.open(server.url("cold", port=proxy.port)) as repo:
-        opened = proxy.levels
         state = repo.session("big")
+        opened = proxy.levels
         assert state[f"key{some:06d}"] == some
         levels, received = proxy.levels - opened, proxy.received_bytes
         again = proxy.levels
@@ -106,27 +110,44 @@ def _cold_read(server: BucketServer, proxy: BucketProxy, keys: int) -> Iterator[
     proxy.delay_seconds = 0.0
     work = f"one key of {keys:,}"
     yield Row(
-        "bucket-cold", f"cold read of {work}, bucket: round trips after opening", Figure(levels, "")
+        "bucket-cold",
+        f"cold read of {work}, bucket: round trips after opening its session",
+        Figure(levels, ""),
+        "levels of its tree",
+        Figure(depth, ""),
+        levels / depth,
+        Budget(1, "x", of="ratio"),
     )
     yield Row("bucket-cold-bytes", "the same: bytes received", Figure(received, "B"))
     yield Row("bucket-warm", f"warm read of {work}, bucket: round trips", Figure(warm, ""))
 
 
-def _writers(server: BucketServer, seconds: float, *, shared: bool) -> Iterator[Row]:
+def _writers(server: BucketServer, sizes: Sizes, *, shared: bool) -> Iterator[Row]:
     where = "one ref" if shared else "refs of their own"
     tell(f"{WRITERS} processes on {where}")
+    rates, unfair = [], []
+    for _ in range(sizes.races):
+        counts = _race(server, sizes.race_seconds, shared=shared)
+        rates.append(sum(counts) / sizes.race_seconds)
+        unfair.append(max(counts) / max(1, min(counts)))
+    name = f"bucket-writers-{'one' if shared else 'own'}"
+    note = f"median of {sizes.races} rounds"
+    work, fair = f"{WRITERS} processes on {where}, bucket", Figure(median(unfair), "x")
+    yield Row(name, work, Figure(median(rates), "/s"), note=note)
+    budget = Budget(2, "x")
+    yield Row(f"{name}-fair", "the same: most by fewest", fair, budget=budget, note=note)
+
+
+def _race(server: BucketServer, seconds: float, *, shared: bool) -> list[int]:
+    """Return how many swaps each of some processes made at the same time."""
     url = server.url()
     BucketStore(url).close()
     refs = ["main" if shared else f"r{number}" for number in range(WRITERS)]
     found = race(__name__, [[url, str(seconds), ref, str(at)] for at, ref in enumerate(refs)])
     counts = list(map(int, found.printed))
-    store = BucketStore(url)
-    assert len(store.moves()) == sum(counts)
-    store.close()
-    name = f"bucket-writers-{'one' if shared else 'own'}"
-    yield Row(name, f"{WRITERS} processes on {where}, bucket", Figure(sum(counts) / seconds, "/s"))
-    fair = max(counts) / max(1, min(counts))
-    yield Row(f"{name}-fair", "the same: most by fewest", Figure(fair, "x"), budget=Budget(2, "x"))
+    with closing(BucketStore(url)) as store:
+        assert len(store.moves()) == sum(counts)
+    return counts
 
 
 def take_part(url: str, seconds: str, ref: str, name: str) -> None:

@@ -170,7 +170,7 @@ def _round_trips(ground: Ground, server: PostgresServer) -> Iterator[Row]:
     )
     yield Row(
         "postgres-trips-cold",
-        f"round trips of a cold read, one of {keys:,} keys, Postgres",
+        f"round trips of a cold read in an open session, one of {keys:,} keys, Postgres",
         Figure(cold, ""),
         "levels of its tree",
         Figure(levels, ""),
