@@ -103,7 +103,9 @@ def test_a_cold_read_calls_the_store_once_for_each_level_of_the_tree():
     state = otolith.Repo(store).session("s")
     state.update({f"key {number}": number for number in range(5000)})
     state.commit()
-    tree = state.cells.tree(state.cell_at(()))
+    root = state.cell_at(())
+    assert root is not None
+    tree = state.cells.tree(root)
     assert tree is not None
     levels = store.read([tree.hash])[tree.hash][1] + 1
     state = otolith.Repo(store).session("s")

@@ -81,17 +81,16 @@ class MapTree:
 
     def prefetch(self, link: Link, keys: Iterable[bytes]) -> None:
         """Read the nodes on the way to some keys, with one call of the store for each level."""
-        row: dict[Hash, list[bytes]] = {link.hash: list(keys)}
+        row = [(link.hash, key) for key in keys]
         while row:
-            self._objects.prefetch(row)
-            below: dict[Hash, list[bytes]] = {}
-            for hash, wanted in row.items():
-                node = self._objects.node(hash)
-                for key in wanted if node.level else ():
-                    at = bisect_left(node.keys, key)
-                    if at < len(node.keys):
-                        below.setdefault(Hash(node.payloads[at][:32]), []).append(key)
-            row = below
+            self._objects.prefetch(dict(row))
+            nodes = [(self._objects.node(hash), key) for hash, key in row]
+            steps = [(node, bisect_left(node.keys, key), key) for node, key in nodes if node.level]
+            row = [
+                (Hash(node.payloads[at][:32]), key)
+                for node, at, key in steps
+                if at < len(node.keys)
+            ]
 
     def last_key(self, link: Link, without: Collection[bytes] = ()) -> bytes | None:
         """Return the last key that is not one of these, or None if there is no other."""
