@@ -24,8 +24,9 @@ import sys
 import time
 import warnings
 from base64 import b64decode
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from random import random
 from weakref import WeakMethod
 
 from otolith.errors import Busy, Denied, Invalid, Unavailable
@@ -35,11 +36,26 @@ SECRET_BYTES = 32
 _ELSEWHERE = "set OTOLITH_KEY_FILE to a file in a place that can be written, or OTOLITH_KEY"
 _FORM = f"it holds {SECRET_BYTES} bytes, as 64 hexadecimal digits or as base64"
 _LONGEST_FILE = 1 << 16
+_FIRST_PAUSE_SECONDS = 0.02
+_LONGEST_PAUSE_SECONDS = 2.0
 
 
 def wall_clock() -> int:
     """Return the time of this machine, in microseconds since 1970."""
     return time.time_ns() // 1000
+
+
+def pauses(limit_seconds: float) -> Iterator[None]:
+    """Wait and yield, each time for about twice as long, until the time is over.
+
+    Each pause is a random part of that: those who failed together do not come back together.
+    """
+    deadline = time.monotonic() + limit_seconds
+    pause = _FIRST_PAUSE_SECONDS
+    while (left := deadline - time.monotonic()) > 0:
+        time.sleep(min(left, pause * (0.5 + random() / 2)))
+        yield
+        pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
 
 
 def entropy(size: int) -> bytes:

@@ -7,6 +7,7 @@ Error                     .kind is a stable code, .hint says what to try
 |   `-- RefExists
 |-- Conflict              retry on the new head, or resolve
 |   |-- StaleRef, Contention, Diverged, Fenced, MergeConflict, ChartMismatch, EffectUnknown
+|   `-- AlreadyCommitted
 |-- Invalid               fix the call                               (also a ValueError)
 |   |-- BadPath, BadRef, BadValue, BadPolicy, NotAStore, Uncommitted, SchemaMismatch, Unstorable
 |   |-- BadChart, IllegalTransition, StepFailed, BadMessage, OverBudget
@@ -174,6 +175,16 @@ class EffectUnknown(Conflict):
     def __init__(self, message: str, *, key: str, hint: str = "") -> None:
         super().__init__(message, hint=hint)
         self.key = key
+
+
+class AlreadyCommitted(Conflict):
+    """A transaction without a reply has landed, and this call may be the same; it was not run."""
+
+    kind = "already_committed"
+
+    def __init__(self, message: str, *, commit: str, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.commit = commit
 
 
 class Invalid(Error, ValueError):

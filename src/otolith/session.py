@@ -536,6 +536,7 @@ class Repo(BareRepo):
             entropy=environment.entropy,
             cache_bytes=cache_bytes,
             load_limit_bytes=load_limit_bytes or environment.memory_bytes(),
+            pauses=environment.pauses,
         )
         for tag in (Tag.FRAME, Tag.POLARS):
             self.backend.resolvers[f"tag {int(tag)}"] = merge_frames

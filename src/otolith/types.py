@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import IntEnum
 from reprlib import Repr
 from typing import NamedTuple, NewType, TypeAlias, TypeVar
@@ -14,6 +14,10 @@ Hash = NewType("Hash", bytes)
 
 Clock: TypeAlias = Callable[[], int]
 """Microseconds since 1970-01-01 UTC. Clocks are arguments; only `session.Repo` uses a real one."""
+
+Pauses: TypeAlias = Callable[[float], Iterable[None]]
+"""Called with a number of seconds, waits before each element that it yields, until they are over.
+Pauses are arguments too: `session.Repo` waits, a repo without defaults does not."""
 
 
 class Tag(IntEnum):

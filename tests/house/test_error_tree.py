@@ -63,6 +63,7 @@ KINDS = [
     "timed_out",
     "model_failed",
     "bad_reply",
+    "already_committed",
 ]
 
 ALL = [
@@ -76,6 +77,7 @@ DRAWING = inspect.cleandoc(errors.__doc__ or "")
 
 # One value for each argument that any error takes.
 ARGUMENTS: dict[str, Any] = {
+    "commit": "00" * 32,
     "names": ("session/trip/main",),
     "message": "it broke",
     "hint": "mend it",

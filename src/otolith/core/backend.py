@@ -20,10 +20,15 @@ from otolith.core.trees.layout import PACKED, digest
 from otolith.core.trees.objects import LOAD_LIMIT_BYTES, Buffer, Objects
 from otolith.errors import Corrupt, FormatTooNew, StaleRef
 from otolith.stores import Batch, Object, Store, Swap
-from otolith.types import Clock, Hash
+from otolith.types import Clock, Hash, Pauses
 
 FORMAT = 1
 _COPY_CACHE_BYTES = 8 << 20
+
+
+def no_pauses(limit_seconds: float) -> tuple[None, ...]:
+    """Wait for nothing."""
+    return ()
 
 
 class Config(NamedTuple):
@@ -92,7 +97,8 @@ def unpack(store: Store, encoding: Encoding, hash: Hash, what: str) -> dict[str,
 class Backend:
     """Objects, refs and commits of one store, with the clock and author of new commits.
 
-    Threads may share it. `entropy` returns random bytes, for the salt of a new repo.
+    Threads may share it. `entropy` returns random bytes, for the salt of a new repo; `pauses` are
+    those between questions to a store that does not answer.
     """
 
     def __init__(
@@ -105,12 +111,14 @@ class Backend:
         entropy: Callable[[int], bytes],
         cache_bytes: int,
         load_limit_bytes: int = LOAD_LIMIT_BYTES,
+        pauses: Pauses = no_pauses,
     ) -> None:
         self._codec = codec
         self._entropy = entropy
         self.store = store
         self.clock = clock
         self.author = author
+        self.pauses = pauses
         self.resolvers: dict[str, Resolver] = {}
         self.encoding = Encoding(codec)
         self.objects = Objects(store, cache_bytes=cache_bytes, load_limit_bytes=load_limit_bytes)
@@ -131,6 +139,7 @@ class Backend:
             author=self.author,
             entropy=self._entropy,
             cache_bytes=_COPY_CACHE_BYTES,
+            pauses=self.pauses,
         )
 
     def path_history(self, cells: Cells) -> PathHistory:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import AbstractContextManager, nullcontext
-from inspect import iscoroutinefunction
+from functools import cached_property, partial
 from itertools import islice
 from types import EllipsisType
 from typing import Any, Protocol, Self, TypeAlias, TypeVar
@@ -26,6 +26,12 @@ from otolith.core.merge.policies import check_pattern, check_policy, exactly
 from otolith.core.merge.three_way import PathConflict
 from otolith.core.paths import POLICY, Path, format_path, parse_own_path, parse_path
 from otolith.core.stage import Stage
+from otolith.core.transactions import (
+    PATIENCE_SECONDS,
+    Transaction,
+    Transactions,
+    check_transaction,
+)
 from otolith.core.trees.cells import EMPTY_MAP, Cells
 from otolith.errors import (
     BadValue,
@@ -302,13 +308,13 @@ class Branch(StateReader, MutableMapping[str, Any]):
         """Commit the staged state; the lock is held, and the values were flushed."""
         self._check_not_in_transaction("commit")
         self._committer.check_resolved()
-        before = self.head
-        self._committer.settle_doubts()
+        has_landed = self._committer.settle_doubts()  # an earlier call, whose reply was lost
+        is_edited = self._is_edited(self._stage.root())
+        if self.head is not None and has_landed and not is_edited:
+            return self.head
         if not isinstance(expect, EllipsisType):
-            has_landed = self.head is not before  # an earlier call, whose reply was lost
             expected = None if expect is None else self.resolve(expect)
             self._committer.check_head(self.head if has_landed else expected)
-        is_edited = self._is_edited(self._stage.root())
         if self.head is not None and not is_edited and not allow_empty:
             return self.head
         if self._committer.parent is not None and kind == "step":
@@ -333,6 +339,7 @@ class Branch(StateReader, MutableMapping[str, Any]):
         author: str | None = None,
         meta: Mapping[str, Any] | None = None,
         attempts: int = 1000,
+        patience_seconds: float = PATIENCE_SECONDS,
     ) -> R:
         """Call `edit(state)` on the current head and commit what it did; return its result.
 
@@ -348,34 +355,39 @@ class Branch(StateReader, MutableMapping[str, Any]):
         are discarded and it is called again on the new head, so let it do nothing else. It must
         not commit. If it raises, its edits are discarded. Other threads wait.
 
+        If a commit gets no reply, the store is asked for up to `patience_seconds` whether it has
+        landed; if not, it is sent again.
+
         Raises:
             Uncommitted: there are staged edits, which are not part of the transaction.
             Contention: others were faster as many times as there are `attempts`.
-            Unavailable: the store gave no reply. The edits stay staged; `commit()` finds out
-                whether they have landed, and commits them if not.
+            Unavailable: the store gave no reply. Call it again with the same function: it finds out
+                first, and what has landed is not run again. `discard()` gives it up.
+            AlreadyCommitted: the transaction before this one was such a one, and has landed; this
+                one was not run, because it has the same code and may be the same.
         """
-        if iscoroutinefunction(edit):
-            raise Invalid("transact: edit must be a plain function, got a coroutine function")
-        if not callable(edit):
-            raise Invalid(f"transact: edit must be a function, got {type(edit).__name__}")
-        if type(attempts) is not int or attempts < 1:
-            raise Invalid(f"transact: attempts must be an int, at least 1, got {attempts!r}")
+        check_transaction(edit, attempts, patience_seconds)
+        self._check_not_in_transaction("transact")
+        commit = partial(self.commit, message, author=author, meta=meta)
+        repeated = self._transactions.settle(self, edit, commit, patience_seconds)
+        if repeated is not None:
+            return repeated.result
         self._require_clean("transact")
         for _ in range(attempts):
             head = self.refresh()
             try:
-                result = self._edit_in_transaction(edit)
-                self.commit(message, author=author, meta=meta, expect=head)
+                transaction = Transaction(edit, self._edit_in_transaction(edit), head)
+                self._transactions.land(transaction, commit, patience_seconds)
             except StaleRef as stale:
                 self.discard()
                 if stale.name != self.ref:
                     raise
             except BaseException:
-                if not self._committer.is_in_doubt:
+                if self._committer.in_doubt is None:
                     self.discard()
                 raise
             else:
-                return result
+                return transaction.result
         raise Contention(
             f"{self.ref} moved {attempts} times while this transaction tried to land",
             hint="try again; nothing was written",
@@ -414,6 +426,10 @@ class Branch(StateReader, MutableMapping[str, Any]):
                 self._reload()
             else:
                 return True
+
+    @cached_property
+    def _transactions(self) -> Transactions:
+        return Transactions(self._backend, self._committer, self._stage, self.ref)
 
     def _edit_in_transaction(self, edit: Callable[[Self], R]) -> R:
         """Call a function that may edit and must not commit, merge or move the branch."""
@@ -646,7 +662,7 @@ class Branch(StateReader, MutableMapping[str, Any]):
         """Refuse a verb that would drop staged edits, or commit a part of a transaction."""
         self._check_not_in_transaction(verb)
         if not self.is_clean:
-            if self._committer.is_in_doubt:
+            if self._committer.in_doubt is not None:
                 hint = "their commit got no reply and may have landed: commit() finds out"
             raise Uncommitted(f"{verb}: there are staged edits on {self.name}", hint=hint)
 

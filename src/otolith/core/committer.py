@@ -64,6 +64,11 @@ _ATTEMPTS = 1000
 
 _STILL_STAGED = "the edits are still staged: discard() them and read again, or commit() to merge"
 
+_MAY_HAVE_LANDED = (
+    "the commit may have landed: commit() again finds out, and lands it once; do not discard() and"
+    " repeat it"
+)
+
 IfMoved: TypeAlias = Literal["merge", "replace", "refuse"]
 """What becomes of a staged state when others have committed since: it is merged with theirs,
 replaces theirs, or is refused."""
@@ -460,15 +465,22 @@ class Committer:
             except StaleRef as stale:
                 if stale.name != self._ref:
                     raise
+                landed = self._landed_late()
+                if landed is not None:
+                    return landed
                 if if_moved == "refuse":
                     self._refuse(stale.expected, stale.actual)
                 self._catch_up(keep_root=if_moved == "replace")
         raise self._starved()
 
     @property
-    def is_in_doubt(self) -> bool:
-        """Whether a commit was written without a reply, and may have landed."""
-        return bool(self._in_doubt)
+    def in_doubt(self) -> Commit | None:
+        """The last commit that was written without a reply, and may have landed."""
+        return self._in_doubt[-1] if self._in_doubt else None
+
+    def is_doubted(self, commit: Commit, root: bytes) -> bool:
+        """Tell whether a commit is in doubt, and a staged state is its state."""
+        return commit in self._in_doubt and self._cells.same(root, commit.cell)
 
     def check_head(self, expected: Commit | None) -> None:
         """Refuse if this handle, or the branch in the store, does not stand on a commit.
@@ -524,14 +536,17 @@ class Committer:
         self._cells.objects.settle(objects)
         return commit
 
-    def settle_doubts(self) -> None:
+    def settle_doubts(self) -> bool:
         """Find out whether a commit in doubt has landed, and stand on it if it has (rule 3).
 
         Its edits are still staged. Merged with their own landed copy they would count twice.
         """
-        self.stash.settle()
-        if self._in_doubt:
-            self._stand_on_landed(self._backend.refs.head(self._ref))
+        before = self.head
+        with self._hint_at_doubt():
+            self.stash.settle()
+            if self._in_doubt:
+                self._stand_on_landed(self._backend.refs.head(self._ref))
+        return self.head is not before
 
     def _stand_on_landed(self, head: Commit | None) -> None:
         """Stand on the first commit in doubt that is in the history of the head, if one is."""
@@ -543,6 +558,20 @@ class Committer:
                 self.head, self.parent = commit, None
                 self._edited_from, self._in_doubt = [], []
                 self.stash.landed()
+
+    def _landed_late(self) -> Commit | None:
+        """Return the commit in doubt that moved the ref after it was looked for, if one did.
+
+        Edits that were staged since then stay staged, on top of it.
+        """
+        if not self._in_doubt:
+            return None
+        before = self.head
+        self._stand_on_landed(self._moved_head())
+        has_landed = self.head is not before and self._cells.same(
+            self._stage.root(), self.head_cell
+        )
+        return self.head if has_landed else None
 
     def _catch_up(self, *, keep_root: bool) -> None:
         """Move the staged edits onto what others have committed (rule 2)."""
@@ -619,14 +648,25 @@ class Committer:
         before = self._in_doubt
         # Until the handle stands on it: whatever is raised until then, it may have landed.
         self._in_doubt = [*before, commit]
-        try:
-            self._backend.store.write(batch)
-        except _REFUSALS:
-            self._in_doubt = before
-            raise
-        except Unavailable:
-            if not self._has_landed(commit):
+        with self._hint_at_doubt():
+            try:
+                self._backend.store.write(batch)
+            except _REFUSALS:
+                self._in_doubt = before
                 raise
+            except Unavailable:
+                if not self._has_landed(commit):
+                    raise
+
+    @contextmanager
+    def _hint_at_doubt(self) -> Iterator[None]:
+        """Let an error of the store say that a commit may have landed, and what to do then."""
+        try:
+            yield
+        except Unavailable as error:
+            if self._in_doubt:
+                error.hint = "; ".join(filter(None, [error.hint, _MAY_HAVE_LANDED]))
+            raise
 
     def _has_landed(self, commit: Commit) -> bool:
         head = self._backend.store.ref(self._ref)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from otolith.core.backend import Backend
+from otolith.core.backend import Backend, no_pauses
 from otolith.core.branch import Branch
 from otolith.core.handles import Snapshot
 from otolith.core.history.commits import Commit
@@ -23,7 +23,7 @@ from otolith.core.trees.encoding import Encoding, ValueCodec
 from otolith.core.trees.objects import LOAD_LIMIT_BYTES
 from otolith.errors import Invalid, RefExists, RefNotFound, StaleRef
 from otolith.stores import Batch, Store, Swap
-from otolith.types import Clock, Hash
+from otolith.types import Clock, Hash, Pauses
 
 
 class Session(NamedTuple):
@@ -49,6 +49,7 @@ class BareRepo:
         entropy: Callable[[int], bytes],
         cache_bytes: int = 64 << 20,
         load_limit_bytes: int = LOAD_LIMIT_BYTES,
+        pauses: Pauses = no_pauses,
     ) -> None:
         self.backend = Backend(
             store,
@@ -58,6 +59,7 @@ class BareRepo:
             entropy=entropy,
             cache_bytes=cache_bytes,
             load_limit_bytes=load_limit_bytes,
+            pauses=pauses,
         )
 
     @property

@@ -273,6 +273,7 @@ class LiveValues(MutableMapping[str, Any]):
         author: str | None = None,
         meta: Mapping[str, Any] | None = None,
         attempts: int = 1000,
+        patience_seconds: float = 30.0,
     ) -> NoReturn:
         """Raise Unsupported: edits could not be discarded. `with state.lock:` keeps others out."""
         raise self._no_history("transact")

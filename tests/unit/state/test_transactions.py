@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from threading import Thread
+from typing import Any
 
 import pytest
 
 import otolith
 from otolith.errors import (
+    AlreadyCommitted,
     Conflict,
     Contention,
     Invalid,
@@ -18,6 +21,7 @@ from otolith.errors import (
     Uncommitted,
     Unstorable,
 )
+from otolith.stores import Batch
 from otolith.testing import Fault, FaultyStore
 from tests.patience import HANG_SECONDS
 
@@ -186,19 +190,208 @@ def test_a_transaction_on_a_deleted_branch_says_so(repo):
     assert state.is_clean
 
 
-@pytest.mark.parametrize("has_landed", [False, True])
-def test_a_transaction_without_a_reply_stays_staged_and_commit_finds_out(repo, has_landed):
-    state = repo.session("shop")
-    faults = [Fault("write", kind="lose" if has_landed else "refuse"), Fault("ref", at=2)]
-    store, repo.backend.store = repo.backend.store, FaultyStore(repo.store, faults)
+# A transaction without a reply
 
-    with pytest.raises(Unavailable):
+
+class Outage(FaultyStore):
+    """A store that answers nothing from a write on, until it is over.
+
+    It is over after as many `questions` as a transaction asks; 0: it stays away.
+    """
+
+    def __init__(self, repo, *, has_landed, questions=0):
+        super().__init__(repo.store)
+        self._kind: Any = "lose" if has_landed else "refuse"
+        self._repo, self._questions = repo, questions
+        self.patience_seconds = []
+        repo.backend.store, repo.backend.pauses = self, self._pauses
+
+    def write(self, batch):
+        if not self.plan:
+            self.plan = [Fault("write", kind=self._kind), Fault("ref")]
+        super().write(batch)
+
+    def over(self):
+        """Let the store answer."""
+        self._repo.backend.store = self.inner
+
+    def _pauses(self, limit_seconds):
+        self.patience_seconds.append(limit_seconds)
+        for number in range(self._questions):
+            if number + 1 == self._questions:
+                self.over()
+            yield
+
+
+def stock(repo):
+    return repo.session("shop").to_dict()
+
+
+@pytest.mark.parametrize("has_landed", [False, True])
+def test_a_transaction_waits_for_a_store_and_finds_out_whether_it_landed(repo, has_landed):
+    state = repo.session("shop")
+    outage = Outage(repo, has_landed=has_landed, questions=3)
+
+    assert state.transact(sell, "sold one", patience_seconds=7) is True
+
+    assert outage.patience_seconds == [7]
+    assert stock(repo) == {"stock": 0, "log": ["sold"]}
+    assert len([*state.log()]) == 2
+    assert state.is_clean
+
+
+def unanswered(repo, *, has_landed, edit=sell):
+    """Return a state whose last transaction got no reply; the store answers again."""
+    state = repo.session("shop")
+    outage = Outage(repo, has_landed=has_landed)
+    with pytest.raises(Unavailable, match="nobody knows whether it has landed") as caught:
+        state.transact(edit, "sold one")
+    assert "call transact with the same function again" in caught.value.hint
+    outage.over()
+    return state
+
+
+@pytest.mark.parametrize("has_landed", [False, True])
+def test_a_transaction_without_a_reply_is_settled_by_the_next_commit(repo, has_landed):
+    state = unanswered(repo, has_landed=has_landed)
+
+    state.commit("again")
+
+    assert stock(repo) == {"stock": 0, "log": ["sold"]}
+    assert len([*state.log()]) == 2
+
+
+@pytest.mark.parametrize("has_landed", [False, True])
+def test_the_same_transaction_again_counts_once(repo, has_landed):
+    state = unanswered(repo, has_landed=has_landed)
+
+    assert state.transact(sell, "sold one") is True
+
+    assert stock(repo) == {"stock": 0, "log": ["sold"]}
+    assert state.transact(sell) is False, "this one is another call"
+
+
+@pytest.mark.parametrize("has_landed", [False, True])
+def test_the_same_transaction_again_counts_once_though_others_have_committed(repo, has_landed):
+    state = unanswered(repo, has_landed=has_landed)
+    other = repo.session("shop")
+    other["stock"] += 10
+    other.commit("delivered")
+
+    assert state.transact(sell, "sold one") is True
+
+    assert stock(repo) == {"stock": 10, "log": ["sold"]}
+
+
+@pytest.mark.parametrize("has_landed", [False, True])
+def test_another_transaction_runs_after_the_open_one_is_settled(repo, has_landed):
+    state = unanswered(repo, has_landed=has_landed)
+
+    def deliver(state):
+        state["stock"] += 10
+
+    state.transact(deliver, "delivered")
+
+    assert stock(repo)["stock"] == (10 if has_landed else 11)
+
+
+def made_again(times):
+    """Return a function that has the code, and perhaps the values, of another one."""
+    return lambda state: [sell(state) for _ in range(times)] == [True] * times
+
+
+def test_a_transaction_that_may_be_the_same_is_not_run_if_that_has_landed(repo):
+    selling = [made_again(1), made_again(1)]
+    state = unanswered(repo, has_landed=True, edit=selling[0])
+
+    with pytest.raises(AlreadyCommitted) as caught:
+        state.transact(selling[1])
+
+    assert caught.value.commit == state.head.id
+    assert stock(repo)["stock"] == 0
+    assert state.transact(selling[1]) is False
+
+
+@pytest.mark.parametrize("made", [partial(partial, sell), partial(made_again, 1)])
+def test_a_transaction_that_may_be_the_same_is_run_if_that_has_not_landed(repo, made):
+    state = unanswered(repo, has_landed=False, edit=made())
+
+    assert state.transact(made()) is True
+    assert stock(repo) == {"stock": 0, "log": ["sold"]}
+
+
+def test_a_transaction_that_was_given_up_is_over(repo):
+    state = unanswered(repo, has_landed=True)
+
+    state.discard()
+
+    assert state.transact(sell) is False
+
+
+def test_edits_beside_an_open_transaction_are_not_part_of_the_next(repo):
+    state = unanswered(repo, has_landed=True)
+    state["note"] = "mine"
+
+    with pytest.raises(Uncommitted, match="staged"):
         state.transact(sell)
 
-    repo.backend.store = store
-    state.commit("again")
-    assert repo.session("shop").to_dict() == {"stock": 0, "log": ["sold"]}
-    assert len([*state.log()]) == 2
+    state.commit("mine")
+    assert stock(repo) == {"stock": 0, "log": ["sold"], "note": "mine"}
+
+
+def test_a_commit_that_lands_after_it_was_looked_for_counts_once(repo):
+    """The first try is on its way while the second is sent, and is faster."""
+    state, store = repo.session("shop"), FaultyStore(repo.store)
+    late: list[Batch] = []
+
+    class Slow(FaultyStore):
+        def write(self, batch):
+            if not late:
+                late.append(batch)
+                raise Unavailable("no reply yet")
+            if len(late) == 1:
+                late.append(batch)
+                store.write(late[0])
+            store.write(batch)
+
+    repo.backend.store, repo.backend.pauses = Slow(store), lambda limit_seconds: [None]
+
+    assert state.transact(sell, "sold one") is True
+
+    assert stock(repo) == {"stock": 0, "log": ["sold"]}
+
+
+@pytest.mark.parametrize("expect", [True, False])
+def test_a_commit_again_is_the_one_that_landed_though_others_have_committed(repo, expect):
+    state = repo.session("shop")
+    seen, outage = state.head, Outage(repo, has_landed=True)
+    state["stock"] = 0
+    expected = {"expect": seen} if expect else {}
+    with pytest.raises(Unavailable, match=r"commit\(\) again finds out"):
+        state.commit("sold", **expected)
+    outage.over()
+    other = repo.session("shop")
+    other["visits"] = 1
+    other.commit("visited")
+
+    state.commit("sold", **expected)
+
+    assert [each.message for each in repo.session("shop").log()] == ["visited", "sold", "opened"]
+
+
+def test_an_error_of_the_function_is_not_waited_for(repo):
+    def fail(state):
+        raise Unavailable("a service of somebody else")
+
+    repo.backend.pauses = lambda limit_seconds: pytest.fail("waited")
+    with pytest.raises(Unavailable, match="somebody else"):
+        repo.session("shop").transact(fail)
+
+
+@pytest.mark.parametrize("patience", [-1, float("nan"), float("inf"), "3"])
+def test_patience_is_a_number_of_seconds(repo, patience):
+    with pytest.raises(Invalid, match="patience_seconds"):
+        repo.session("shop").transact(sell, patience_seconds=patience)
 
 
 @pytest.mark.parametrize("attempts", [0, -1, "3", True, 1.0])

@@ -1,0 +1,183 @@
+"""Transactions: functions that read, decide and write as one, and what is known of the last one.
+
+Rule 1: a commit without a reply is asked for again, and sent again, by the branch that holds its
+edits, until the store answers or patience is over. It swaps the head that the function has read, so
+however often it is sent, it lands once.
+Rule 2: a transaction whose outcome stays unknown is *unanswered*. The next one on the same handle
+finds out first. If it is the same function, it is that transaction: what has landed is not run
+again.
+Rule 3: nobody guesses. A function with the code of an unanswered one, and perhaps with other
+values, may be a repetition or another transaction: if the first has landed, the caller is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from inspect import iscoroutinefunction
+from itertools import chain
+from math import isfinite
+from types import CodeType
+from typing import Any, Generic, Protocol, TypeVar
+
+from otolith.core.backend import Backend
+from otolith.core.committer import Committer
+from otolith.core.history.commits import Commit
+from otolith.core.stage import Stage
+from otolith.errors import AlreadyCommitted, Invalid, StaleRef, Unavailable
+
+R = TypeVar("R")
+
+PATIENCE_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction(Generic[R]):
+    """A function that was called with a state, its result, and the head that it has read."""
+
+    edit: Callable[..., R]
+    result: R
+    head: Commit | None
+
+    def is_same(self, edit: Callable[..., object]) -> bool:
+        """Tell whether a function is the one that was called."""
+        return self.edit == edit
+
+    def may_be(self, edit: Callable[..., object]) -> bool:
+        """Tell whether a function has the same code: a lambda that was made again, a `partial`."""
+        return _code(self.edit) == _code(edit)
+
+    def unanswered(self, ref: str, commit: Commit, error: Unavailable) -> Unavailable:
+        """Return the error for a transaction of which nobody knows whether it has landed."""
+        return Unavailable(
+            f"{ref}: commit {commit.short} of this transaction got no reply, and the store has not"
+            f" come back since: nobody knows whether it has landed ({error.message})",
+            hint="call transact with the same function again, or commit(): both find out first, and"
+            " it counts once; discard() gives it up, landed or not",
+        )
+
+    def landed(self, ref: str, commit: Commit) -> AlreadyCommitted:
+        """Return the error for a call that may repeat what has landed."""
+        return AlreadyCommitted(
+            f"{ref}: the transaction before this one got no reply, and has landed as commit"
+            f" {commit.short}; this call was not run, for it may be the same",
+            commit=commit.id,
+            hint="if it repeats the one before, it is done; if not, call it again",
+        )
+
+
+class EditableState(Protocol):
+    """What a transaction needs of its branch."""
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether there is nothing to commit, also of what changed in place."""
+        ...
+
+    def discard(self) -> None:
+        """Drop all staged edits."""
+
+
+class Transactions:
+    """Lands the transactions of a branch, and remembers the one that is unanswered."""
+
+    def __init__(self, backend: Backend, committer: Committer, stage: Stage, ref: str) -> None:
+        self._backend = backend
+        self._committer = committer
+        self._stage = stage
+        self._ref = ref
+        self._unanswered: tuple[Transaction[Any], Commit] | None = None
+
+    def land(
+        self, transaction: Transaction[Any], commit: Callable[..., Commit], patience_seconds: float
+    ) -> None:
+        """Commit what a transaction did; wait for a store that does not answer (rule 1).
+
+        Raises:
+            StaleRef: it has not landed, because another writer was faster.
+            Unavailable: nobody knows whether it has landed.
+        """
+        self._unanswered = None
+        send = partial(commit, expect=transaction.head)
+        try:
+            self._ask_until_answered(send, transaction, patience_seconds)
+        except BaseException:
+            if self._committer.in_doubt is not None:
+                self._unanswered = transaction, self._committer.in_doubt
+            raise
+
+    def settle(
+        self,
+        state: EditableState,
+        edit: Callable[..., R],
+        commit: Callable[..., Commit],
+        patience_seconds: float,
+    ) -> Transaction[R] | None:
+        """Find out about the unanswered transaction; return it if this call repeats it (rule 2).
+
+        None means that it has not landed, that this is another one, or that more is staged.
+
+        Raises:
+            AlreadyCommitted: it has landed, and this function may repeat it (rule 3).
+            Unavailable: it is still not known.
+        """
+        if self._unanswered is None or state.is_clean:
+            return None
+        before, commit_in_doubt = self._unanswered
+        if not self._committer.is_doubted(commit_in_doubt, self._stage.root()):
+            return None
+        if before.is_same(edit):
+            try:
+                self.land(before, commit, patience_seconds)
+            except StaleRef:
+                state.discard()
+                return None
+            return before
+        find_out = self._committer.settle_doubts
+        self._ask_until_answered(find_out, before, patience_seconds)
+        head = self._committer.head
+        state.discard()
+        if head is not None and head is not before.head and before.may_be(edit):
+            raise before.landed(self._ref, head)
+        return None
+
+    def _ask_until_answered(
+        self, ask: Callable[[], object], transaction: Transaction[Any], patience_seconds: float
+    ) -> None:
+        """Ask a store; again, while there is no answer and a commit may have landed."""
+        failure: Unavailable | None = None
+        for _ in chain([None], self._backend.pauses(patience_seconds)):
+            try:
+                ask()
+            except Unavailable as error:
+                if self._committer.in_doubt is None:
+                    raise
+                failure = error
+            else:
+                return
+        commit = self._committer.in_doubt
+        assert commit is not None
+        assert failure is not None
+        raise transaction.unanswered(self._ref, commit, failure) from failure
+
+
+def check_transaction(edit: object, attempts: object, patience_seconds: object) -> None:
+    """Refuse arguments of `transact` that make no sense."""
+    if iscoroutinefunction(edit):
+        raise Invalid("transact: edit must be a plain function, got a coroutine function")
+    if not callable(edit):
+        raise Invalid(f"transact: edit must be a function, got {type(edit).__name__}")
+    if type(attempts) is not int or attempts < 1:
+        raise Invalid(f"transact: attempts must be an int, at least 1, got {attempts!r}")
+    is_number = isinstance(patience_seconds, int | float) and isfinite(patience_seconds)
+    if not is_number or not patience_seconds >= 0:  # type: ignore[operator]
+        raise Invalid(f"transact: patience_seconds must be 0 or more, got {patience_seconds!r}")
+
+
+def _code(edit: Any) -> CodeType | type:
+    """Return the code of a function, or the class of another object that can be called."""
+    while isinstance(edit, partial):
+        edit = edit.func
+    code: CodeType | type = getattr(edit, "__code__", type(edit))
+    return code
