@@ -7,6 +7,7 @@ import sys
 import time
 import traceback
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from itertools import count
 
@@ -190,6 +191,55 @@ def test_keys_of_somebody_else_are_refused_and_left_alone(url, command):
         RedisStore(url)
     assert client.call("EXISTS", client.key("meta"), client.key(command[1])) in (1, 2)
     assert client.call("HEXISTS", client.key("names"), "x") == 0
+
+
+@pytest.mark.parametrize("prefix", ["app", "a*[b]?c"])
+def test_a_prefix_that_somebody_else_uses_is_refused_though_no_key_clashes(redis_url, prefix):
+    url = f"{fresh(redis_url)}{prefix}"
+    client = Client(RedisAddress.of(url))
+    client.call("SET", client.key("users"), "1")
+    with pytest.raises(NotAStore, match="other keys"):
+        RedisStore(url)
+    assert client.call("EXISTS", client.key("meta")) == 0
+    client.call("DEL", client.key("users"))
+    RedisStore(url).close()
+
+
+def test_a_cache_of_the_same_prefix_is_not_somebody_else(url):
+    cache = RedisCache(url)
+    cache.put_many({blob("a").hash: b"a"})
+    assert cache.errors == 0
+    RedisStore(url).close()
+
+
+def test_keys_of_others_below_the_prefix_are_reported(store, client):
+    assert not any("keys of others" in risk.problem for risk in store.server_facts().risks)
+    put(store, "main", blob("a"))
+    assert store.lease("job", "me", ttl_seconds=60)
+    store.expire("session/", 60, links=links)
+    store.collect(links)
+    assert not any("keys of others" in risk.problem for risk in store.server_facts().risks)
+    client.call("SET", client.key("users"), "1")
+    assert "users" in store.server_facts().risks[-1].problem
+
+
+def test_two_processes_that_make_a_store_at_once_get_one(url):
+    with ThreadPoolExecutor(8) as threads:
+        stores = list(threads.map(lambda _: RedisStore(url), range(8)))
+    put(stores[0], "main", blob("a"))
+    assert {store.ref("main") for store in stores} == {blob("a").hash}
+
+
+def test_a_database_that_the_server_does_not_have_is_named(redis_url):
+    with pytest.raises(Invalid, match="no database 99") as caught:
+        RedisStore(redis_url.replace("/0?", "/99?"))
+    assert "/0" in caught.value.hint
+
+
+def test_a_host_that_nobody_knows_is_named():
+    with pytest.raises(Unavailable) as caught:
+        RedisStore("redis://no-such-host.invalid/0")
+    assert "name of the host" in caught.value.hint
 
 
 def test_a_server_that_evicts_any_key_is_refused(tmp_path):

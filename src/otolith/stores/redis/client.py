@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from re import Pattern
 from socket import socket
 from threading import Lock
 from typing import Any, NamedTuple, Protocol, cast
@@ -42,6 +43,11 @@ _TLS_OPTIONS = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile", "ssl_cert_reqs")
 _OPTIONS = {"prefix", "timeout", "failover", "socket", *_TLS_OPTIONS}
 _IDLE_CONNECTIONS = 64
 _CODES = re.compile(r"\b(NOSCRIPT|OOM|MISCONF|READONLY|NOPERM|NOAUTH|WRONGPASS|BUSY|LOADING)\b")
+_NO_DATABASE = re.compile(r"DB index is out of range|invalid DB index")
+_NO_HOST = re.compile(r"(?i)name or service not known|name resolution|getaddrinfo|nodename")
+_CERTIFICATE = re.compile(r"(?i)certificate")
+_NO_TLS = re.compile(r"(?i)wrong.version.number|record layer failure")
+_MOST_SCANS, _SCANNED_TOGETHER = 100, 1000
 _FORBIDDEN = re.compile(r"user executing the script can't")  # in a script; elsewhere it is NOPERM
 
 
@@ -324,7 +330,41 @@ class Client:
                 f"{where} is a node of a cluster that does not have these keys",
                 hint="use the address of the node that has them, or another server",
             )
-        return Unavailable(f"{where}: {text}", hint="check that the server runs and is reachable")
+        if _NO_DATABASE.search(text):
+            return Invalid(
+                f"{where}: the server has no database {self.address.arguments['db']}",
+                hint="use a lower number as the path of the URL, such as /0, and another prefix=",
+            )
+        return Unavailable(f"{where}: {text}", hint=_unreachable_hint(text))
+
+
+def _unreachable_hint(text: str) -> str:
+    """Return what to do about a server that cannot be reached, by what the client said."""
+    if _CERTIFICATE.search(text):
+        return (
+            "name the authority of its certificate by ssl_ca_certs=FILE in the URL, and use the"
+            " host name of the certificate"
+        )
+    if _NO_TLS.search(text):
+        return "the server does not speak TLS here: use redis://, or the port for TLS"
+    if _NO_HOST.search(text):
+        return "check the name of the host in the URL"
+    return "check that the server runs and is reachable"
+
+
+def foreign_keys(client: Client, known: Pattern[bytes]) -> list[bytes]:
+    """Return keys below our prefix that are not ours, as far as a short look finds them."""
+    pattern = re.sub(r"([\\*?\[\]])", r"\\\1", client.base) + "*"
+    base, found, cursor = client.base.encode(), list[bytes](), b"0"
+    for _ in range(_MOST_SCANS):
+        reply = _answer(client, "SCAN", cursor, "MATCH", pattern, "COUNT", _SCANNED_TOGETHER)
+        if not isinstance(reply, list):  # it is forbidden here
+            break
+        cursor, keys = reply
+        found += [key for key in keys if not known.match(key, len(base))]
+        if cursor == b"0" or found:
+            break
+    return found
 
 
 def _disconnect(idle: list[RedisConnection]) -> None:
@@ -398,7 +438,7 @@ class ServerSettings(NamedTuple):
             )
 
 
-def _answer(client: Client, *words: str) -> object:
+def _answer(client: Client, *words: Word) -> object:
     """Return the reply to a question that the server may forbid."""
     try:
         return client.call(*words)

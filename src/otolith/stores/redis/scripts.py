@@ -29,9 +29,16 @@ removed already or not; the next commit to it, or the next collection, removes i
 
 from __future__ import annotations
 
+import re
 from hashlib import sha1
 
 FORMAT = 1
+TRANSIENT_KEYS = re.compile(rb"cache:|waiting:|pending:")  # may be there before a store is
+KEYS = re.compile(
+    rb"(meta|index|refs|names|fences|leases|rules|deadlines|gc|young|building|doomed)\Z"
+    rb"|object:|moves:|cache:|waiting:|pending:"
+)
+"""What follows the prefix in the keys of a store, or of a cache with the same prefix."""
 CLAIM_MILLISECONDS = 30_000
 
 

@@ -43,6 +43,7 @@ from otolith.stores.base import (
     Object,
     Progress,
     ServerFacts,
+    ServerRisk,
     Subscription,
     Usage,
     check_batch,
@@ -53,7 +54,13 @@ from otolith.stores.base import (
     newest_first,
 )
 from otolith.stores.redis import scripts
-from otolith.stores.redis.client import Client, RedisAddress, ServerSettings, Word
+from otolith.stores.redis.client import (
+    Client,
+    RedisAddress,
+    ServerSettings,
+    Word,
+    foreign_keys,
+)
 from otolith.stores.redis.gc import RedisCollector
 from otolith.stores.redis.news import RedisSubscription
 from otolith.stores.redis.refs import encode_stamp, histories, parts, ref_names
@@ -217,7 +224,14 @@ class RedisStore:
 
     def server_facts(self) -> ServerFacts:
         """Ask the server for its version, and whether it can lose what it acknowledged."""
-        return ServerSettings.of(self._client).facts()
+        facts = ServerSettings.of(self._client).facts()
+        others = foreign_keys(self._client, scripts.KEYS)
+        if not others:
+            return facts
+        name = others[0].decode(errors="replace")
+        problem = f"keys of others have the prefix of this store, such as {name}"
+        risk = ServerRisk(problem, "give this store or the others another prefix=")
+        return facts._replace(risks=(*facts.risks, risk))
 
     def subscribe(self, prefix: str = "") -> Subscription:
         """Return a subscription to all refs whose name starts with `prefix`.
@@ -278,7 +292,12 @@ class RedisStore:
 
     def _check_format(self, *, create: bool) -> None:
         """Raise an error if there is something else than a store that this version can read."""
-        found = self._client.run(scripts.OPEN, scripts.FORMAT if create else "")
+        found = self._client.run(scripts.OPEN, "")
+        if found == b"absent" and create:
+            is_free = not foreign_keys(self._client, scripts.TRANSIENT_KEYS)
+            found = self._client.run(scripts.OPEN, scripts.FORMAT if is_free else "")
+            if found == b"absent":  # otherwise another process has made it meanwhile
+                found = b"foreign"
         if found == b"absent":
             raise StoreNotFound(f"there is no store at {self.url}", hint="open it with create=True")
         if found == b"foreign" or not found.isdigit():
