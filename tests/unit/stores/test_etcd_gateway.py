@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import socket
 from contextlib import suppress
-from threading import Thread
+from threading import Thread, Timer
+from time import monotonic
 
 import pytest
 
 from otolith.errors import Busy, Closed, Denied, Full, Invalid, NotAStore, Unavailable
 from otolith.stores.etcd.gateway import Gateway, TxnReply, read_place
+from tests.patience import HANG_SECONDS, seconds
+from tests.servers.process import free_port
 
 OK = (200, '{"header":{"revision":"7"},"succeeded":true}')
 LOST = None
@@ -22,10 +25,10 @@ def refusal(code: int, words: str) -> tuple[int, str]:
 class ScriptedMember:
     """A member that gives one answer to each connection; None ends it without one."""
 
-    def __init__(self, *answers: tuple[int, str] | None) -> None:
+    def __init__(self, *answers: tuple[int, str] | None, port: int = 0) -> None:
         self._answers = list(answers)
         self.requests = 0
-        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener = socket.create_server(("127.0.0.1", port))
         self.port = self._listener.getsockname()[1]
         Thread(target=self._run, daemon=True).start()
 
@@ -138,3 +141,40 @@ def test_a_place_shows_no_secret():
     assert place.prefix == "a/b/"
     assert "s3cret" not in f"{place} {place!r}"
     assert "hidden" not in f"{place} {place!r}"
+
+
+@pytest.mark.parametrize("hosts", ["127.0.0.1:{0}", "127.0.0.1:{0},127.0.0.1:{1}"])
+def test_members_that_are_not_there_are_an_error_soon(hosts):
+    hosts = hosts.format(free_port(), free_port())
+    gateway = Gateway(read_place(f"etcd://{hosts}?objects=a.db&timeout={HANG_SECONDS}"))
+    began = monotonic()
+    with pytest.raises(Unavailable, match="refused") as caught:
+        gateway.call("/v3/kv/txn", {}, TxnReply)
+    assert monotonic() - began < seconds(10)
+    assert all(host in str(caught.value) for host in hosts.split(","))
+
+
+def test_a_member_that_comes_back_soon_is_waited_for():
+    port = free_port()
+    gateway = Gateway(read_place(f"etcd://127.0.0.1:{port}?objects=a.db&timeout=30"))
+    late = Timer(0.3, lambda: members.append(ScriptedMember(OK, port=port)))
+    members: list[ScriptedMember] = []
+    late.start()
+    assert gateway.call("/v3/kv/txn", {}, TxnReply).body.succeeded
+    late.join()
+
+
+def test_a_member_that_may_have_heard_is_asked_until_the_time_is_over():
+    member = ScriptedMember(LOST)
+    gateway = Gateway(read_place(f"etcd://127.0.0.1:{member.port}?objects=a.db&timeout=2.5"))
+    began = monotonic()
+    with pytest.raises(Unavailable):
+        gateway.call("/v3/kv/txn", {}, TxnReply)
+    assert monotonic() - began >= 1, "one lost reply, then it is not there any more"
+
+
+def test_a_host_that_nobody_knows_is_named():
+    gateway = Gateway(read_place("etcd://no-such-host.invalid?objects=a.db"))
+    with pytest.raises(Unavailable) as caught:
+        gateway.call("/v3/kv/txn", {}, TxnReply)
+    assert "check the host names" in caught.value.hint

@@ -1,10 +1,11 @@
 """etcd over HTTP: the JSON gateway that every member of a cluster has beside gRPC.
 
 A call goes to the member that answered last. If that one fails, or is silent for a while, it goes
-to the next, until one answers or the time is over. So a call can reach etcd more than once, and
-this file never knows whether one whose reply was lost took effect: **whoever calls must only send
-what is harmless to repeat**, and gets `GatewayReply.repeated` to find out which of the attempts it
-was. A refusal after a lost reply becomes `Unavailable`, for the same reason.
+to the next, until one answers or the time is over; that is soon, if no member is there at all. So a
+call can reach etcd more than once, and this file never knows whether one whose reply was lost took
+effect: **whoever calls must only send what is harmless to repeat**, and gets
+`GatewayReply.repeated` to find out which of the attempts it was. A refusal after a lost reply
+becomes `Unavailable`, for the same reason.
 
 etcd itself retries nothing: "leader changed", "request timed out" and "no leader" are replies that
 leave the outcome open, and are treated like a lost connection.
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import http.client
 import os
+import socket
 import ssl
 import weakref
 from collections.abc import Iterator
@@ -36,6 +38,7 @@ _PORT = 2379
 _OPTIONS = ("objects", "prefix", "timeout", "ca", "cert", "key")
 _PATIENCE_SECONDS = 1.0  # with one member in the first round, then twice as much in each
 _PAUSE_SECONDS = 0.05
+_REFUSED_SECONDS = 1.0  # how long to ask members none of which is there
 _INVALID, _GONE, _DENIED, _EXHAUSTED = 3, 5, 7, 8  # codes of gRPC
 _OUT_OF_RANGE, _UNAUTHENTICATED = 11, 16
 
@@ -193,7 +196,11 @@ class _LostReply(Exception):
 
 
 class _NotSent(Exception):
-    """This attempt did not reach a member."""
+    """This attempt did not reach a member. `is_final`: nothing listens at its address."""
+
+    def __init__(self, words: str, *, is_final: bool = False) -> None:
+        super().__init__(words)
+        self.is_final = is_final
 
 
 class _StaleToken(Exception):
@@ -226,15 +233,19 @@ class Gateway:
         """
         data = msgspec.json.encode(body)
         repeated, problems = False, dict[str, str]()
+        begun, absent = monotonic(), set[int]()
         for member, seconds in self._turns():
             try:
                 text, date = self._attempt(member, path, data, seconds)
                 answer = self._decoded(text, kind)
             except _NotSent as problem:
                 problems[self._name(member)] = str(problem)
+                absent = absent | {member} if problem.is_final else set()
+                if self._are_all(absent) and monotonic() - begun > _REFUSED_SECONDS:
+                    break
             except _LostReply as problem:
                 problems[self._name(member)] = str(problem)
-                repeated = True
+                repeated, absent = True, set()
             except Error as refusal:
                 if not repeated:
                     raise
@@ -243,7 +254,7 @@ class Gateway:
             else:
                 self._first = member
                 return GatewayReply(answer, repeated, date)
-        raise self._unavailable(problems)
+        raise self._unavailable(problems, monotonic() - begun)
 
     @contextmanager
     def stream(
@@ -373,12 +384,12 @@ class Gateway:
             return _LostReply(words)
         return self._is_not_etcd() if status < 500 else _LostReply(f"HTTP {status}")
 
-    def _unavailable(self, problems: dict[str, str]) -> Error:
+    def _are_all(self, members: set[int]) -> bool:
+        return len(members) == len(self.place.endpoints)
+
+    def _unavailable(self, problems: dict[str, str], seconds: float) -> Error:
         said = "; ".join(f"{name}: {problem}" for name, problem in problems.items())
-        seconds = self.place.timeout_seconds
-        return Unavailable(
-            f"etcd gave no answer in {seconds:g} s ({said})", hint="check the cluster"
-        )
+        return Unavailable(f"etcd gave no answer in {seconds:.3g} s ({said})", hint=_hint(said))
 
     # -------------------- connections
 
@@ -395,7 +406,8 @@ class Gateway:
         try:
             return self._connect(member, seconds)
         except OSError as error:
-            raise _NotSent(_words(error)) from None
+            is_final = isinstance(error, ConnectionRefusedError | socket.gaierror | ssl.SSLError)
+            raise _NotSent(_words(error), is_final=is_final) from None
 
     def _connect(self, member: int, seconds: float) -> http.client.HTTPConnection:
         host, port = self.place.endpoints[member]
@@ -426,6 +438,15 @@ def _close_all(idle: _Idle) -> None:
             with suppress(OSError):
                 connection.close()
     idle.clear()
+
+
+def _hint(problems: str) -> str:
+    """Return what to do about the reasons why no member answered."""
+    if "certificate" in problems.lower():
+        return "name the authority of its certificate by ca= in the URL, and its name as the host"
+    if "Name or service not known" in problems or "name resolution" in problems:
+        return "check the host names in the URL"
+    return "check the cluster"
 
 
 def _words(error: Exception) -> str:
