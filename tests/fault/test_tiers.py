@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 from random import Random
 from time import monotonic
+from urllib.parse import urlsplit
 
 import pytest
 
-from otolith.errors import Corrupt
+from otolith.errors import Corrupt, Denied
 from otolith.stores import (
     Batch,
     MemoryCache,
@@ -16,10 +17,14 @@ from otolith.stores import (
     SqliteStore,
     StoreCache,
     TieredStore,
+    TierWarning,
+    tier_list,
     with_tiers,
 )
 from otolith.testing import Fault, FaultyStore, blob
 from tests.patience import HANG_SECONDS, seconds
+from tests.servers.postgres import fresh
+from tests.servers.proxy import Proxy
 
 
 class Clock:
@@ -216,3 +221,31 @@ def test_a_redis_server_that_freezes_and_dies_costs_time_and_no_answer(server):
         assert store.read([item.hash]) == {item.hash: item.data}
     assert store.tiers()[1].errors >= 1
     store.close()
+
+
+def test_a_tier_that_is_down_when_it_is_opened_is_warned_of_and_used_later(
+    postgres_url, monkeypatch
+):
+    monkeypatch.setattr(tier_list, "_REST_SECONDS", 0.0)
+    server_port = urlsplit(postgres_url).port
+    assert server_port is not None
+    item = blob("a")
+    with Proxy(server_port) as proxy:
+        proxy.fault = "refuse"
+        tier = fresh(postgres_url, connect_timeout=2).replace(f":{server_port}", f":{proxy.port}")
+        with pytest.warns(TierWarning, match="cannot be reached"):
+            store = with_tiers(MemoryStore(), ["memory:1KB", tier])
+        clock = store._levels[1]._clock = Clock()
+        store.write(Batch(objects=[item]))
+        assert store.read([item.hash]) == {item.hash: item.data}
+        assert store.tiers()[1].errors >= 1
+        proxy.fault, clock.seconds = "pass", 60.0
+        store.write(Batch(objects=[item]))
+        assert store.tiers()[1].objects == 2, "the object, and the mark of a cache"
+        store.close()
+
+
+def test_a_tier_that_refuses_its_user_is_an_error(postgres_url):
+    port = urlsplit(postgres_url).port
+    with pytest.raises(Denied):
+        with_tiers(MemoryStore(), f"postgresql://locked:wrong@127.0.0.1:{port}/postgres")

@@ -59,7 +59,7 @@ from otolith.stores.layers import (
 from otolith.stores.memory import MemoryStore
 from otolith.stores.server_url import without_secrets
 from otolith.stores.sqlite import SqliteStore
-from otolith.stores.tier_list import with_tiers
+from otolith.stores.tier_list import TierWarning, with_tiers
 from otolith.stores.url import Cache, Disk, as_store, open_store, scheme_of
 from otolith.stores.url import InMemory as Memory  # otolith.memory has another Memory
 
@@ -126,6 +126,7 @@ __all__ = [
     "Subscription",
     "Swap",
     "Tier",
+    "TierWarning",
     "TieredStore",
     "Usage",
     "as_store",

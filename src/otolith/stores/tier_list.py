@@ -4,22 +4,33 @@
     redis://, rediss://     a Redis server that others may share; option age
     a path, any other URL   a store that is used for nothing else; option limit
 
-The hottest comes first. Options follow a semicolon: `;age=1h` evicts what nobody has used for so
-long, `;limit=10GB` is how much a store may take. A list of texts is the same as one with commas.
+The hottest comes first. A tier that cannot be reached when it is opened is warned of, and opened
+later: nothing depends on it. Options follow a semicolon: `;age=1h` evicts what nobody has used for
+so long, `;limit=10GB` is how much a store may take. A list of texts is the same as one with commas.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from math import ceil
+from threading import Lock
+from time import monotonic
 
 from otolith import text
 from otolith.durations import duration_seconds
-from otolith.errors import Invalid
-from otolith.stores.base import Store
-from otolith.stores.layers import MemoryCache, ObjectCache, StoreCache, TieredStore
+from otolith.errors import Closed, Invalid, Unavailable
+from otolith.stores.base import Store, Usage
+from otolith.stores.layers import Evictions, MemoryCache, ObjectCache, StoreCache, TieredStore
 from otolith.stores.server_url import without_secrets
 from otolith.stores.url import CACHES, open_server_cache, open_store, scheme_of
+from otolith.types import Hash
+
+_REST_SECONDS = 15.0  # connecting to a host that does not answer takes up to ten
+
+
+class TierWarning(UserWarning):
+    """A tier cannot be reached; the store works without it."""
 
 
 def with_tiers(store: Store, tiers: str | Sequence[str]) -> TieredStore:
@@ -27,7 +38,7 @@ def with_tiers(store: Store, tiers: str | Sequence[str]) -> TieredStore:
 
     Raises:
         Invalid: a tier is not written as it should be, or its store is used for something else.
-        MissingExtra, NotAStore, Unavailable: a tier cannot be opened.
+        MissingExtra, NotAStore, Denied: a tier cannot be opened.
     """
     specs: object = tiers.split(",") if isinstance(tiers, str) else tiers
     if isinstance(specs, bytes) or not isinstance(specs, Sequence):
@@ -75,18 +86,99 @@ def _server_cache(place: str, pairs: Sequence[str]) -> ObjectCache:
     return open_server_cache(place, ttl_seconds=ceil(duration_seconds(age, "age")))
 
 
-def _store_cache(place: str, pairs: Sequence[str], store: Store) -> StoreCache:
+def _store_cache(place: str, pairs: Sequence[str], store: Store) -> ObjectCache:
     limit = _option(pairs, "limit")
     size = None if limit is None else _size(limit)
-    tier = open_store(place, limit_bytes=size, durability="fast")
+
+    def open_cache() -> StoreCache:
+        """Open the store of the cache, which is closed if it cannot be one."""
+        tier = open_store(place, limit_bytes=size, durability="fast")
+        try:
+            path = getattr(tier, "path", None)
+            if path is not None and path == getattr(store, "path", None):
+                raise Invalid("the store cannot be its own cache", hint="name another file")
+            return StoreCache(tier)
+        except BaseException:
+            tier.close()
+            raise
+
     try:
-        path = getattr(tier, "path", None)
-        if path is not None and path == getattr(store, "path", None):
-            raise Invalid("the store cannot be its own cache", hint="name another file")
-        return StoreCache(tier)
-    except BaseException:
-        tier.close()
-        raise
+        return open_cache()
+    except Unavailable as error:
+        shown = without_secrets(place)
+        warnings.warn(
+            f"tier {shown} cannot be reached, and is not used until it can: {error.message}",
+            TierWarning,
+            stacklevel=2,
+        )
+        return LateCache(open_cache, shown)
+
+
+class LateCache:
+    """A cache whose store could not be reached: its users try again to open it, now and then."""
+
+    errors = 0
+
+    def __init__(self, open_cache: Callable[[], StoreCache], shown: str) -> None:
+        self._open_cache = open_cache
+        self._shown = shown
+        self._lock = Lock()
+        self._cache: StoreCache | None = None
+        self._is_closed = False
+        self._rests_until = monotonic() + _REST_SECONDS
+
+    def __repr__(self) -> str:
+        """Show the cache, or where it is to be."""
+        if self._cache is not None:
+            return repr(self._cache)
+        return f"<{type(self).__name__} {self._shown}>"
+
+    @property
+    def evictions(self) -> Evictions:
+        """How many objects it has dropped, and why."""
+        return Evictions() if self._cache is None else self._cache.evictions
+
+    def get_many(self, hashes: Sequence[Hash]) -> dict[Hash, bytes]:
+        """Return the objects that are in the cache."""
+        return self._opened().get_many(hashes)
+
+    def put_many(self, objects: Mapping[Hash, bytes]) -> None:
+        """Add objects."""
+        self._opened().put_many(objects)
+
+    def usage(self) -> Usage:
+        """Return how much is in the cache."""
+        return self._opened().usage()
+
+    def clear(self, *, erase: bool = False) -> bool:
+        """Drop everything; return whether, with `erase`, no copy is left in any file."""
+        return self._opened().clear(erase=erase)
+
+    def close(self) -> None:
+        """Close the store, if it was opened."""
+        self._is_closed = True
+        with self._lock:
+            if self._cache is not None:
+                self._cache.close()
+
+    def _opened(self) -> StoreCache:
+        """Return the cache, and open it if it is time to.
+
+        Raises:
+            Unavailable: it is not open.
+        """
+        if self._cache is not None:
+            return self._cache
+        if monotonic() < self._rests_until or not self._lock.acquire(blocking=False):
+            raise Unavailable(f"{self._shown} was not reached", hint="it is tried again later")
+        try:
+            if self._is_closed:
+                raise Closed(f"{self._shown} was closed", hint="open it again")
+            self._cache = self._open_cache()
+            return self._cache
+        finally:
+            self._rests_until = monotonic() + _REST_SECONDS
+            self._lock.release()
 
 
 def _option(pairs: Sequence[str], known: str) -> str | None:
