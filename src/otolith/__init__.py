@@ -178,9 +178,10 @@ def __getattr__(name: str) -> object:
         return __import__(f"{__name__}.{name}", fromlist=[name])
     home = _HOME.get(name)
     if home is None:
-        raise AttributeError(
-            f"module {__name__!r} has no attribute {name!r}", name=name, obj=__name__
-        )
+        said = f"module {__name__!r} has no attribute {name!r}"
+        if name[:1].isupper() and hasattr(__getattr__("errors"), name):
+            said += f": it is in {__name__}.errors"
+        raise AttributeError(said, name=name, obj=__name__)
     found: object = getattr(__import__(home, fromlist=[name]), name)
     globals()[name] = found
     return found

@@ -112,3 +112,10 @@ def _loaded_by(statement: str) -> set[str]:
         timeout=HANG_SECONDS,
     )
     return set(json.loads(done.stdout))
+
+
+def test_an_error_that_is_not_at_the_front_door_is_found_by_the_message():
+    with pytest.raises(AttributeError, match=r"'Fenced': it is in otolith\.errors"):
+        _ = otolith.Fenced
+    with pytest.raises(AttributeError, match=r"has no attribute 'Nothing'$"):
+        _ = otolith.Nothing

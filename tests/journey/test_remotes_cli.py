@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import subprocess
 import sys
 
 import pytest
+
+from tests.servers import redis
+from tests.servers.postgres import fresh
 
 
 @pytest.fixture
@@ -68,3 +73,59 @@ def test_without_a_remote_the_next_move_is_named(otolith):
     otolith("ann", "init")
     assert "otolith remote add NAME URL" in otolith("ann", "push", code=3)
     assert "otolith remote list" in otolith("ann", "push", "nope", code=3)
+
+
+def test_a_clone_that_fails_leaves_nothing_behind(otolith, tmp_path):
+    otolith("", "clone", "postgresql://127.0.0.1:1/db?connect_timeout=2", "copy", code=6)
+    otolith("", "clone", "missing.db", "copy", code=3)
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_a_clone_of_a_url_with_a_password_says_how_to_remember_it(otolith, postgres_url):
+    url = fresh(postgres_url)
+    otolith("ann", "init", url, "-s", "trip")
+    otolith("ann", "set", "budget", "500")
+    otolith("ann", "commit", "-m", "asked")
+
+    said = otolith("", "clone", url.replace("postgres@", "postgres:hunter2@"), "bob")
+
+    assert "has no remote origin" in said
+    assert "hunter2" not in said
+    command = said.partition("`")[2].partition("`")[0]
+    assert command.startswith("otolith -C bob remote add origin")
+    otolith("", *shlex.split(command)[1:])
+    assert "up to date" in otolith("bob", "pull")
+
+
+def test_what_a_pull_by_path_could_not_merge_has_a_name_that_can_be_typed(otolith, tmp_path):
+    otolith("ann", "init", "-s", "trip")
+    otolith("ann", "set", "budget", "500")
+    otolith("ann", "commit", "-m", "asked")
+    otolith("", "clone", "ann/.otolith/store.db", "bob")
+    otolith("bob", "remote", "remove", "origin")
+    for who, budget in (("ann", "400"), ("bob", "900")):
+        otolith(who, "set", "budget", budget)
+        otolith(who, "commit", "-m", "changed")
+
+    pulled = otolith("bob", "pull", str(tmp_path / "ann/.otolith/store.db"), code=1)
+
+    command = re.search("`otolith (.*)`", pulled)
+    assert command is not None
+    assert re.fullmatch(r"merge remote/[\w.-]+/session/trip/main", command[1])
+    otolith("bob", *command[1].split(), code=1)
+    assert "budget" in otolith("bob", "status")
+
+
+def test_a_remote_that_is_missing_is_answered_by_a_command(otolith):
+    otolith("ann", "init")
+    said = otolith("ann", "remote", "remove", "nope", code=3)
+    assert "`otolith remote list` lists them" in said
+
+
+def test_a_warning_of_a_store_is_one_line(otolith, redis_url):
+    url = redis.fresh(redis_url).replace("failover=accepted&", "")
+    said = otolith("ann", "init", url)
+    warned = [line for line in said.splitlines() if "failover" in line]
+    assert len(warned) == 1
+    assert warned[0].startswith("warning: redis://")
+    assert "warnings.warn" not in said

@@ -18,6 +18,7 @@ from otolith.care.remotes import (
     mirror,
     pull,
     push,
+    remote_label,
 )
 from otolith.care.signatures import sign_anew
 from otolith.care.stale_values import MigrationPlan, StaleValue
@@ -38,6 +39,7 @@ __all__ = [
     "prune",
     "pull",
     "push",
+    "remote_label",
     "sign_anew",
     "verify",
 ]

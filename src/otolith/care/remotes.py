@@ -23,7 +23,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
-from urllib.parse import quote
+
+from blake3 import blake3
 
 from otolith.core import (
     Attempts,
@@ -57,6 +58,7 @@ CONFIG = ".config"
 REMOTES = ".remotes"
 _TRACKED = "remote/"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")
+_LABEL_WORDS = 3
 _SWAPS_AT_ONCE = 64  # etcd takes at most 128 operations in a transaction
 _TRIES = 100
 _FIRST_HINTS = 128  # a history can be longer than all that is new
@@ -155,7 +157,8 @@ class Remotes:
 
         def edit(remotes: dict[str, str]) -> None:
             if name not in remotes:
-                raise RefNotFound(f"there is no remote {name}", hint="repo.remotes.list()")
+                hint = "repo.remotes.list() lists them"
+                raise RefNotFound(f"there is no remote {name}", hint=hint)
             del remotes[name]
 
         self._edit(edit)
@@ -257,7 +260,7 @@ def fetch(
     `state.merge("remote/<name>/session/<id>/<branch>")` merges what came.
     """
     with _opened(repo, source, create=False) as store:
-        return _fetch(repo, store, _remote_name(source, name), only, progress)[0]
+        return _fetch(repo, store, name or remote_label(repo, source), only, progress)[0]
 
 
 def pull(
@@ -274,7 +277,7 @@ def pull(
     fetched ref brings the conflicts to decide.
     """
     with _opened(repo, source, create=False) as store:
-        label = _remote_name(source, name)
+        label = name or remote_label(repo, source)
         fetched, theirs = _fetch(repo, store, label, only, progress)
         updates = [_merge(repo, ref, head, label) for ref, head in theirs.items()]
         tags = [each for each in fetched.refs if each.name.startswith("tag/")]
@@ -546,12 +549,21 @@ def _share_attempts(
             Attempts(target, ref).absorb(target.graph.commit(ours))
 
 
-def _remote_name(source: Store | str, name: str) -> str:
-    if name:
-        return name
+def remote_label(repo: BareRepo, source: Store | str) -> str:
+    """Return the name under `remote/` for the branches of another store.
+
+    It is that of the remote, if it has one; else the end of its path or URL, and some digits that
+    tell it from others with the same end.
+    """
     if not isinstance(source, str):
         return "store"
-    return source if _NAME.match(source) else quote(without_secrets(source), safe="")
+    named = [name for name, url in Remotes(repo.backend).list().items() if url == _absolute(source)]
+    if named or _NAME.match(source):
+        return named[0] if named else source
+    place = without_secrets(_absolute(source))
+    words = re.findall(r"[A-Za-z0-9]+", place.partition("?")[0].rpartition("@")[2])
+    digits = blake3(place.encode()).hexdigest()[:6]
+    return "-".join([*words[-_LABEL_WORDS:], digits])
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -569,7 +581,7 @@ def _url_of(repo: BareRepo, place: str) -> str:
     if place not in remotes and place.isidentifier() and not Path(place).exists():
         raise RefNotFound(
             f"there is no remote {place}, and no file of that name",
-            hint=f"give a path such as ./{place}, a URL, or a name of repo.remotes.list()",
+            hint=f"give a path such as ./{place}, or a URL; repo.remotes.list() lists the names",
         )
     return remotes.get(place, place)
 

@@ -23,12 +23,13 @@ import re
 import signal
 import sysconfig
 import traceback
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from enum import IntEnum
 from pathlib import Path
 from traceback import FrameSummary, StackSummary, TracebackException
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import click
 
@@ -86,6 +87,7 @@ _COMMANDS = {
     r"(state|repo)\.log\(\)": "`otolith log`",
     r"repo\.branches\([^)]*\)": "`otolith branch`",
     r"repo\.tags\(\)": "`otolith tag`",
+    r"repo\.remotes\.list\(\)": "`otolith remote list`",
     r"repo\.sessions\(\)": "`otolith sessions`",
     r"list\(state\)": "`otolith ls`",
     r"(see )?\bvars\(\)": "`otolith vars`",
@@ -189,6 +191,23 @@ def report(message: str, hint: str = "") -> None:
     click.echo(f"{click.style('error:', fg='red', bold=True)} {escape(message)}", err=True)
     if hint:
         click.echo(f"{click.style('hint:', fg='cyan')} {escape(hint)}", err=True)
+
+
+@contextmanager
+def plain_warnings() -> Iterator[None]:
+    """Print the warnings of otolith as one line on stderr; those of others as Python does."""
+    show = warnings.showwarning
+
+    def show_plainly(message: Warning | str, category: type[Warning], *place: Any) -> None:
+        """Print one warning."""
+        if category.__module__.partition(".")[0] == __name__.partition(".")[0]:
+            click.echo(f"{click.style('warning:', fg='yellow')} {escape(str(message))}", err=True)
+        else:
+            show(message, category, *place)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show_plainly  # type: ignore[assignment]
+        yield
 
 
 # Where the frames of a traceback can be: in otolith, in Python itself, in what pip installed.

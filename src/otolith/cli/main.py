@@ -24,7 +24,14 @@ import click
 from click.exceptions import NoArgsIsHelpError
 
 from otolith import __version__
-from otolith.cli.errors import ExitCode, exit_code, exit_code_of_system, hint_of, report
+from otolith.cli.errors import (
+    ExitCode,
+    exit_code,
+    exit_code_of_system,
+    hint_of,
+    plain_warnings,
+    report,
+)
 from otolith.cli.options import GlobalOptions
 from otolith.errors import Error
 
@@ -136,8 +143,8 @@ class Program(click.Group):
             UsageError: there is none; the hint suggests the nearest name.
         """
         if args and args[0] not in _MODULES:
-            near = get_close_matches(args[0], _MODULES, n=1)
-            hint = f"did you mean `otolith {near[0]}`?" if near else "see `otolith help`"
+            near = _nearest(args[0])
+            hint = f"did you mean `otolith {near}`?" if near else "see `otolith help`"
             hint = _OTHER_WORDS.get(args[0], hint)
             raise click.UsageError(f"unknown command {args[0]!r}\n{hint}")
         return super().resolve_command(ctx, args)
@@ -159,7 +166,8 @@ class Program(click.Group):
     def _code(self, args: Any, extra: dict[str, Any]) -> int:
         """Run a command and return its exit code; errors are reported here, and only here."""
         try:
-            code = super().main(args, standalone_mode=False, **extra)
+            with plain_warnings():
+                code = super().main(args, standalone_mode=False, **extra)
             sys.stdout.flush()
         except click.ClickException as error:
             return _usage(error)
@@ -178,6 +186,12 @@ class Program(click.Group):
         except (click.Abort, KeyboardInterrupt):
             return ExitCode.INTERRUPTED
         return code if isinstance(code, int) else 0
+
+
+def _nearest(word: str) -> str | None:
+    """Return the command that a word may mean; letters in another order are the likeliest slip."""
+    near = get_close_matches(word, _MODULES)
+    return min(near, key=lambda name: sorted(name) != sorted(word), default=None)
 
 
 def _usage(error: click.ClickException) -> int:

@@ -233,3 +233,10 @@ def test_the_library_speaks_to_programs_and_the_command_line_to_people():
 def test_a_hint_of_the_library_is_told_in_commands(hint, told):
     assert failures.hint_of(errors.Invalid("x", hint=hint)) == told
     assert not CALLS.search(told)
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"), [("stauts", "status"), ("stat", "stats"), ("brnach", "branch")]
+)
+def test_letters_in_another_order_are_the_likeliest_slip(run, word, meant):
+    assert f"did you mean `otolith {meant}`?" in run(word).output

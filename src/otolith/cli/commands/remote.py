@@ -12,6 +12,7 @@ JSON:
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote, urlsplit
@@ -60,11 +61,11 @@ def clone(options: GlobalOptions, url: str, directory: Path | None) -> None:
     """
     source = absolute_url(options.directory, url)
     root = options.directory.resolve() / (directory or _name_of(source))
-    (root / FOLDER).mkdir(parents=True, exist_ok=True)
     target = StoreLocation(STORE, None, "main", root)
     if (root / FOLDER / FILE).exists():
         raise Exists(f"{root / FOLDER} already exists", hint="`otolith pull` fetches what is new")
-    with open_repo(source, read_only=True) as repo:
+    with open_repo(source, read_only=True) as repo:  # before anything is made for it
+        (root / FOLDER).mkdir(parents=True, exist_ok=True)
         store = open_store(target.url)
         try:
             report = care.clone(repo, store, origin=source, progress=progress_line())
@@ -76,6 +77,8 @@ def clone(options: GlobalOptions, url: str, directory: Path | None) -> None:
     save(StoreLocation(STORE, session, "main", root))
     (root / FOLDER / ".gitignore").write_text("*\n", encoding="utf-8")
     _show(options, report, f"Cloned {without_secrets(source)} into {root}")
+    if without_secrets(source) != source:
+        click.echo(_no_origin(source, directory or Path(root.name)), err=True)
 
 
 @click.command("push")
@@ -111,7 +114,7 @@ def pull(ctx: click.Context, remote: str | None, only: tuple[str, ...]) -> None:
     options: GlobalOptions = ctx.obj
     with open_repo(find(options).url) as repo:
         place, name = _place(options, repo, remote)
-        label = _label(name)
+        label = care.remote_label(repo, place)
         report = care.pull(
             repo, place, name=label, only=_patterns(options, only), progress=progress_line()
         )
@@ -131,9 +134,7 @@ def fetch(options: GlobalOptions, remote: str | None, only: tuple[str, ...]) -> 
     """Copy the branches of another store to refs under `remote/`, without merging them."""
     with open_repo(find(options).url) as repo:
         place, name = _place(options, repo, remote)
-        report = care.fetch(
-            repo, place, name=_label(name), only=_patterns(options, only), progress=progress_line()
-        )
+        report = care.fetch(repo, place, only=_patterns(options, only), progress=progress_line())
     _show(options, report, f"Fetched from {escape(name)}")
 
 
@@ -214,15 +215,20 @@ def _place(options: GlobalOptions, repo: Repo, given: str | None) -> tuple[str, 
     return absolute_url(options.directory, given), without_secrets(given)
 
 
-def _label(name: str) -> str:
-    """Return the name under which branches of a remote are fetched."""
-    return quote(without_secrets(name), safe="")
-
-
 def _patterns(options: GlobalOptions, only: Sequence[str]) -> Sequence[str]:
     if only or options.session is None:
         return only
     return [f"{options.scope}/{quote(options.session, safe='')}/{options.branch or '*'}"]
+
+
+def _no_origin(source: str, directory: Path) -> str:
+    """Say that a URL with a password was not stored, and what to do instead."""
+    said = "The URL has a password, which is not stored, so this copy has no remote origin."
+    bare = without_secrets(source).replace(":***@", "@")
+    if "***" in bare:
+        return f"{said} Name the URL: `otolith pull URL`."
+    add = shlex.join(["otolith", "-C", str(directory), "remote", "add", ORIGIN, bare])
+    return f"{said} `{add}` adds it; the password then comes from the settings of the client."
 
 
 def _name_of(url: str) -> str:
