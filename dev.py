@@ -148,8 +148,10 @@ def fetch_programs() -> None:
     """Try once to install what some tests start; without these, the tests are skipped."""
     wanted = {
         "initdb": "postgresql",
+        "pgbouncer": "pgbouncer",
         "redis-server": "redis-server",
         "etcd": "etcd-server",
+        "faketime": "faketime",
         "bwrap": "bubblewrap",
         "dot": "graphviz",
         "podman": "podman",
@@ -157,7 +159,7 @@ def fetch_programs() -> None:
     }
     # Debian's own cluster is not wanted, and its servers are not on the path.
     servers = ":".join(map(str, Path("/usr/lib/postgresql").glob("*/bin")))
-    path = f"{os.environ.get('PATH', os.defpath)}:{servers}"
+    path = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:{servers}"
     packages = [name for program, name in wanted.items() if not shutil.which(program, path=path)]
     tried = VENV / ".programs"
     if not packages or tried.exists():

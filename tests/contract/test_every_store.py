@@ -218,6 +218,14 @@ class TestCachedPostgres(TestPostgres):
         return CachedStore(PostgresStore(url, durability="fast"))
 
 
+class TestPostgresBehindAPooler(TestPostgresFast):
+    """PgBouncer gives each transaction another connection."""
+
+    @pytest.fixture(autouse=True)
+    def _server(self, pooler_url):
+        self.url = pooler_url
+
+
 # ---------------------------------------------------------------- Redis
 
 

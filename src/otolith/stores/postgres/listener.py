@@ -9,8 +9,11 @@ Rules
 2. The time is pushed ahead while it has not run out. If it has, or if the connection was lost, all
    refs are reported: any may have moved unnoticed.
 
-Notifications belong to a session. Behind a pooler that gives each transaction another connection
-they do not arrive; give subscribers the address of the server itself.
+3. Whoever cannot hear asks: if a notification that we send ourselves, from another connection, does
+   not arrive, then the refs are compared with those of a second ago, again and again.
+
+Notifications belong to a session, and behind a pooler that gives each transaction another
+connection they do not arrive. Such a subscriber does not announce itself: nobody need notify it.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from __future__ import annotations
 import selectors
 import socket
 from contextlib import closing
+from secrets import token_hex
 from threading import Condition, Thread
 from time import monotonic
 
@@ -34,6 +38,8 @@ _LISTEN_SECONDS = 60
 _RENEW_SECONDS = 15
 _SPARE_SECONDS = 10  # a time that runs out so soon counts as run out
 _RECONNECT_SECONDS = 0.5
+_ECHO_SECONDS = 2.0  # how long our own notification may take
+_POLL_SECONDS = 1.0  # between two questions of who cannot hear
 
 _CHANNEL = "select {channel} || {meta}::regclass::oid"
 _GATE = "select pg_advisory_xact_lock({gate}, {meta}::regclass::oid::integer)"
@@ -41,6 +47,8 @@ _ANNOUNCE = """update {s}.meta
     set listen_until = greatest(listen_until, {s}.now_1() + %s::bigint)"""
 _RENEW = _ANNOUNCE + " where listen_until > {s}.now_1() + %s::bigint returning 1"
 _NAMES = "select name from {s}.ref"
+_VERSIONS = "select name, xmin::text from {s}.ref"  # each move of a ref makes another version
+_NOTIFY = b"select pg_notify(%s, '')"
 
 
 class RefSubscription:
@@ -90,6 +98,7 @@ class RefListener:
         self._is_listening = False
         self._failure: Error | None = None
         self._has_missed = False
+        self._versions: dict[str, str] | None = None  # of refs, if nothing can be heard
         self._alarm: socket.socket | None = None
         connections.after_fork.append(self._forget)
 
@@ -169,7 +178,10 @@ class RefListener:
         """Listen on one connection; return whether it ended with the alarm."""
         try:
             with closing(self._connect()) as connection:
-                self._listen(connection, alarm)
+                if self._versions is None:
+                    self._listen(connection, alarm)
+                else:
+                    self._poll(connection, alarm)
         except (Error, psycopg.Error) as error:
             self._has_missed = True
             if not self._is_listening:
@@ -192,16 +204,38 @@ class RefListener:
         try:
             ((channel,),) = connection.execute(self._schema.statement(_CHANNEL)).fetchall()
             connection.execute(SQL("listen {}").format(Identifier(channel)))
-            self._announce(connection)
+            self._versions = None if self._hears(connection, channel) else self._read(connection)
+            if self._versions is None:
+                self._announce(connection)
+            else:
+                connection.execute("unlisten *")
+                self._begin(connection)
         except BaseException:
             connection.close()
             raise
         return connection
 
+    def _hears(self, connection: PostgresConnection, channel: str) -> bool:
+        """Tell whether a notification from another connection arrives (rule 3)."""
+        echo = f"{channel}_{token_hex(8)}"
+        connection.execute(SQL("listen {}").format(Identifier(echo)))
+        self._connections.ask(_NOTIFY, [echo])
+        deadline = monotonic() + _ECHO_SECONDS
+        is_heard = False
+        while not is_heard and (left := deadline - monotonic()) > 0:
+            arrived = [*connection.notifies(timeout=left, stop_after=1)]
+            is_heard = any(notify.channel == echo for notify in arrived)
+        connection.execute(SQL("unlisten {}").format(Identifier(echo)))
+        return is_heard
+
     def _announce(self, connection: PostgresConnection) -> None:
         with connection.transaction():
             connection.execute(self._schema.statement(_GATE))
             connection.execute(self._schema.statement(_ANNOUNCE), [_LISTEN_SECONDS * 1_000_000])
+        self._begin(connection)
+
+    def _begin(self, connection: PostgresConnection) -> None:
+        """Let `subscribe` return: nothing is missed from now on."""
         if self._has_missed:
             self._report_all(connection)
         with self.changed:
@@ -221,6 +255,17 @@ class RefListener:
             if monotonic() >= renew_at:
                 self._renew(connection)
                 renew_at = monotonic() + _RENEW_SECONDS
+
+    def _poll(self, connection: PostgresConnection, alarm: socket.socket) -> None:
+        """Ask what has changed, until the alarm."""
+        while not _wait(_POLL_SECONDS, alarm):
+            before, now = self._versions or {}, self._read(connection)
+            self._versions = now
+            self._report({name for name in {**before, **now} if before.get(name) != now.get(name)})
+
+    def _read(self, connection: PostgresConnection) -> dict[str, str]:
+        rows = connection.execute(self._schema.statement(_VERSIONS)).fetchall()
+        return {name.decode(): version for name, version in rows}
 
     def _renew(self, connection: PostgresConnection) -> None:
         """Push the time ahead (rule 2)."""
