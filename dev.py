@@ -152,6 +152,7 @@ def fetch_programs() -> None:
         "redis-server": "redis-server",
         "etcd": "etcd-server",
         "faketime": "faketime",
+        "openssl": "openssl",
         "bwrap": "bubblewrap",
         "dot": "graphviz",
         "podman": "podman",

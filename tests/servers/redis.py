@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from tests.journey.documents import blocks
+from tests.servers.certificates import Certificate
 from tests.servers.process import Server, free_port, given_url, program
 
 PAGE = Path(__file__).parents[2] / "docs/how-to/your-own-store.md"
@@ -27,12 +28,24 @@ _RUN = token_hex(4)
 class RedisServer(Server):
     """One server on a free port of this machine. It stores nothing unless its options say so."""
 
-    def __init__(self, folder: Path, **options: object) -> None:
+    def __init__(
+        self, folder: Path, *, certificate: Certificate | None = None, **options: object
+    ) -> None:
         folder.mkdir(exist_ok=True)
+        self.has_tls = certificate is not None
         port = free_port()
         settings: dict[str, object] = {"save": "", "appendonly": "no"}
         settings |= {name.replace("_", "-"): value for name, value in options.items()}
         settings |= {"port": port, "bind": "127.0.0.1", "dir": folder}
+        if certificate is not None:
+            settings |= {
+                "port": 0,
+                "tls-port": port,
+                "tls-cert-file": certificate.certificate,
+                "tls-key-file": certificate.key,
+                "tls-ca-cert-file": certificate.authority,
+                "tls-auth-clients": "no",
+            }
         words = [str(word) for name, value in settings.items() for word in (f"--{name}", value)]
         super().__init__([program("redis-server"), *words], folder, port=port)
 
@@ -43,7 +56,8 @@ class RedisServer(Server):
 
     def run(self) -> None:
         """Start it, and wait until it has loaded what it stores."""
-        self.start(lambda: self.tell("PING").startswith((b"+PONG", b"-NOAUTH")))
+        is_ready = lambda: self.tell("PING").startswith((b"+PONG", b"-NOAUTH"))  # noqa: E731
+        self.start(None if self.has_tls else is_ready)
 
     def tell(self, *words: str) -> bytes:
         """Send a command as a user would type it; return the first line of the reply."""
@@ -56,7 +70,7 @@ class RedisServer(Server):
 
 
 @contextmanager
-def redis_server(folder: Path, **options: object) -> Iterator[RedisServer]:
+def redis_server(folder: Path, **options: Any) -> Iterator[RedisServer]:
     """Run a server, and end it."""
     server = RedisServer(folder, **options)
     try:

@@ -19,6 +19,7 @@ from otolith.errors import (
     Busy,
     Closed,
     Corrupt,
+    Denied,
     Fenced,
     FormatTooNew,
     Full,
@@ -127,7 +128,7 @@ def test_a_server_with_tls_proves_who_it_is(tmp_path, certificate):
         with closing(RedisStore(f"{url}&ssl_ca_certs={made}")) as store:
             put(store, "main", blob("a"))
             assert store.ref("main") == blob("a").hash
-        with pytest.raises(Unavailable, match="certificate"):
+        with pytest.raises(Denied, match="certificate"):
             RedisStore(url)
 
 

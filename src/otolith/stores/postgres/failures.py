@@ -61,6 +61,36 @@ _LOGIN = (
     (re.compile(r"invalid \S+ value"), "22"),
 )
 
+# What is wrong with the address or with encryption, and the option of the URL that mends it.
+_ADDRESS: tuple[tuple[re.Pattern[str], type[Error], str], ...] = (
+    (
+        re.compile(r"does not match host name"),
+        Denied,
+        "use the host name of the certificate in the URL; hostaddr= gives its address",
+    ),
+    (
+        re.compile(r"certificate verify failed|root certificate"),
+        Denied,
+        "name the authority of its certificate by sslrootcert=FILE in the URL",
+    ),
+    (
+        re.compile(r"valid client certificate"),
+        Denied,
+        "name a certificate of yours by sslcert=FILE and sslkey=FILE in the URL",
+    ),
+    (re.compile(r"no encryption|SSL off"), Denied, "add sslmode=require to the URL"),
+    (
+        re.compile(r"does not support SSL"),
+        Unavailable,
+        "turn ssl on in the server, or use sslmode=prefer in the URL where nobody listens in",
+    ),
+    (
+        re.compile(r"(resolve|translate) host|name resolution|getaddrinfo"),
+        Unavailable,
+        "check the name of the host in the URL",
+    ),
+)
+
 
 class Silence(psycopg.OperationalError):
     """The server has not answered for too long."""
@@ -74,6 +104,9 @@ def is_lost(connection: psycopg.Connection[tuple[object, ...]], error: psycopg.E
 def login_failed(error: psycopg.Error, place: str, secrets: Iterable[str]) -> Error:
     """Return our error for a connection that could not be made."""
     text = str(error)
+    for words, kind, hint in _ADDRESS:
+        if words.search(text):
+            return kind(without(secrets, " ".join(f"{place}: {text}".split())), hint=hint)
     state = next((state for words, state in _LOGIN if words.search(text)), "08")
     return _told(state, f"{place}: {text}", secrets)
 

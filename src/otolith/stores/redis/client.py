@@ -46,7 +46,8 @@ _CODES = re.compile(r"\b(NOSCRIPT|OOM|MISCONF|READONLY|NOPERM|NOAUTH|WRONGPASS|B
 _NO_DATABASE = re.compile(r"DB index is out of range|invalid DB index")
 _NO_HOST = re.compile(r"(?i)name or service not known|name resolution|getaddrinfo|nodename")
 _CERTIFICATE = re.compile(r"(?i)certificate")
-_NO_TLS = re.compile(r"(?i)wrong.version.number|record layer failure")
+_ENDED = re.compile(r"(?i)reset by peer|closed by server")
+_NO_TLS = re.compile(r"(?i)wrong.version.number|record layer failure|timeout connecting")
 _MOST_SCANS, _SCANNED_TOGETHER = 100, 1000
 _FORBIDDEN = re.compile(r"user executing the script can't")  # in a script; elsewhere it is NOPERM
 
@@ -126,7 +127,7 @@ class RedisAddress(NamedTuple):
             arguments |= {"host": parts.hostname or "localhost", "port": _port(parts)}
         is_tls = parts.scheme == "rediss"
         if is_tls:
-            arguments |= {name: options[name] for name in _TLS_OPTIONS if name in options}
+            arguments |= _tls_arguments(options)
         return cls(
             without_secrets(url),
             frozenset(secrets_of(url) | {arguments["password"] or ""}) - {""},
@@ -137,6 +138,28 @@ class RedisAddress(NamedTuple):
             "failover" in options,
         )
 
+    def unreachable(self, text: str) -> Error:
+        """Return the error for what the client says when it cannot use the server at all."""
+        if _CERTIFICATE.search(text):
+            return Denied(
+                f"{self.shown}: {text}",
+                hint="name the authority of its certificate by ssl_ca_certs=FILE in the URL, and"
+                " use the host name of the certificate",
+            )
+        if _NO_DATABASE.search(text):
+            return Invalid(
+                f"{self.shown}: the server has no database {self.arguments['db']}",
+                hint="use a lower number as the path of the URL, such as /0, and another prefix=",
+            )
+        hint = "check that the server runs and is reachable"
+        if _NO_HOST.search(text):
+            hint = "check the name of the host in the URL"
+        elif self.is_tls and _NO_TLS.search(text):
+            hint += "; one without TLS needs redis://"
+        elif not self.is_tls and _ENDED.search(text):
+            hint += "; one that expects TLS needs rediss://"
+        return Unavailable(f"{self.shown}: {text}", hint=hint)
+
     def connection(self) -> RedisConnection:
         """Return a connection that is not open yet."""
         kind: Any = SSLConnection if self.is_tls else Connection
@@ -145,6 +168,15 @@ class RedisAddress(NamedTuple):
         return cast(
             "RedisConnection", kind(**self.arguments, protocol=2, retry=Retry(NoBackoff(), 0))
         )
+
+
+def _tls_arguments(options: dict[str, str]) -> dict[str, Any]:
+    """Return the arguments of an encrypted connection; the name of the host is checked as well."""
+    given = {name: options[name] for name in _TLS_OPTIONS if name in options}
+    for name, value in given.items():
+        if name != "ssl_cert_reqs" and not os.access(value, os.R_OK):
+            raise Invalid(f"{name} names {value}, which cannot be read", hint="check the path")
+    return {**given, "ssl_check_hostname": given.get("ssl_cert_reqs") != "none"}
 
 
 def _seconds(given: str) -> float:
@@ -330,26 +362,7 @@ class Client:
                 f"{where} is a node of a cluster that does not have these keys",
                 hint="use the address of the node that has them, or another server",
             )
-        if _NO_DATABASE.search(text):
-            return Invalid(
-                f"{where}: the server has no database {self.address.arguments['db']}",
-                hint="use a lower number as the path of the URL, such as /0, and another prefix=",
-            )
-        return Unavailable(f"{where}: {text}", hint=_unreachable_hint(text))
-
-
-def _unreachable_hint(text: str) -> str:
-    """Return what to do about a server that cannot be reached, by what the client said."""
-    if _CERTIFICATE.search(text):
-        return (
-            "name the authority of its certificate by ssl_ca_certs=FILE in the URL, and use the"
-            " host name of the certificate"
-        )
-    if _NO_TLS.search(text):
-        return "the server does not speak TLS here: use redis://, or the port for TLS"
-    if _NO_HOST.search(text):
-        return "check the name of the host in the URL"
-    return "check that the server runs and is reachable"
+        return self.address.unreachable(text)
 
 
 def foreign_keys(client: Client, known: Pattern[bytes]) -> list[bytes]:
