@@ -19,6 +19,7 @@ from __future__ import annotations
 import atexit
 import getpass
 import os
+import shutil
 import stat
 import sys
 import time
@@ -27,7 +28,8 @@ from base64 import b64decode
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import random
-from weakref import WeakMethod
+from tempfile import mkdtemp
+from weakref import WeakMethod, finalize
 
 from otolith.errors import Busy, Denied, Invalid, Unavailable
 
@@ -69,6 +71,18 @@ def memory_bytes() -> int:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):
         return 1 << 36
+
+
+def temporary_folder(owner: object) -> str:
+    """Make a folder, and remove it with all that is in it when its owner or this process ends."""
+    folder = mkdtemp(prefix="otolith-")
+    finalize(owner, _remove_folder, folder, os.getpid())
+    return folder
+
+
+def _remove_folder(folder: str, process: int) -> None:
+    if os.getpid() == process:  # a forked child has the owner too, and it is not the child's folder
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def user_name() -> str:

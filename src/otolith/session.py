@@ -13,7 +13,6 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path as Folder
-from tempfile import mkdtemp
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, Unpack
 from weakref import WeakValueDictionary
@@ -386,7 +385,8 @@ class Versioned(TrackedBranch):
 
     def _work_folder(self) -> Folder:
         store = getattr(self.repo.store, "path", None)
-        base = Folder(f"{store}.work" if isinstance(store, str) else mkdtemp(prefix="otolith-"))
+        is_file = isinstance(store, str)
+        base = Folder(f"{store}.work" if is_file else environment.temporary_folder(self))
         return workspace.branch_folder(base, *split_ref(self.ref))
 
     def _warn_of_staged(self, how: str) -> None:

@@ -27,6 +27,7 @@ from otolith.cli.errors import ExitCode, terminal_error
 from otolith.cli.format.history import plural
 from otolith.cli.location import absolute_url, find, only_session, open_branch, open_repo
 from otolith.cli.options import GlobalOptions, json_option
+from otolith.cli.server_checks import is_on_server
 from otolith.cli.terminal import (
     emit,
     end_progress,
@@ -139,7 +140,8 @@ def gc(options: GlobalOptions, dry_run: bool, expire: str) -> None:
     if duration is None:
         raise click.UsageError(f"{expire!r} is not a duration\nwrite 14d, 12h, 30m, 10s or now")
     seconds = float(duration[1]) * _SECONDS[duration[2]]
-    with open_repo(find(options).url) as repo:
+    url = find(options).url
+    with open_repo(url) as repo:
         done = care.prune(repo, expire_seconds=seconds, dry_run=dry_run, progress=progress_line())
     end_progress()
     if options.as_json:
@@ -156,7 +158,8 @@ def gc(options: GlobalOptions, dry_run: bool, expire: str) -> None:
     if done.erased:
         click.echo("Erased: no file of the store contains a byte of what was deleted.")
     elif done.residue:
-        click.echo(f"Not erased: {escape(done.residue)}. Run it again.")
+        again = "" if is_on_server(url) else " Run it again."  # it is not in this program's power
+        click.echo(f"Not erased: {escape(done.residue)}.{again}")
 
 
 _MOST_LISTED = 10  # paths; a map with more entries is listed as one path
