@@ -23,12 +23,12 @@ from tests.servers.bucket import azure_server, bucket_server, little_room
 from tests.servers.etcd import etcd_cluster
 from tests.servers.pgbouncer import pooler_url
 from tests.servers.postgres import postgres_url
-from tests.servers.redis import redis_url
+from tests.servers.redis import redis_url, valkey_url
 
 # Fixtures: servers that are started once, when the first test asks for them.
 __all__ = [
     "azure_server", "bucket_server", "etcd_cluster", "little_room", "pooler_url", "postgres_url",
-    "redis_url",
+    "redis_url", "valkey_url",
 ]  # fmt: skip
 
 pytest.register_assert_rewrite("tests.reference")  # so that its assertions explain themselves

@@ -244,6 +244,13 @@ class TestRedis(StoreContract):
         return stores.RedisStore(store.url)
 
 
+@pytest.mark.long
+class TestValkey(TestRedis):
+    @pytest.fixture(autouse=True)
+    def _server(self, valkey_url):
+        self.url = valkey_url
+
+
 class TestRedisWithPartsOfBatches(TestRedis):
     """Every batch is sent as a large one."""
 

@@ -5,6 +5,7 @@ Each test takes a prefix of its own: `fresh`.
 
 from __future__ import annotations
 
+import shutil
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,7 +30,12 @@ class RedisServer(Server):
     """One server on a free port of this machine. It stores nothing unless its options say so."""
 
     def __init__(
-        self, folder: Path, *, certificate: Certificate | None = None, **options: object
+        self,
+        folder: Path,
+        *,
+        certificate: Certificate | None = None,
+        binary: str = "redis-server",
+        **options: object,
     ) -> None:
         folder.mkdir(exist_ok=True)
         self.has_tls = certificate is not None
@@ -47,7 +53,7 @@ class RedisServer(Server):
                 "tls-auth-clients": "no",
             }
         words = [str(word) for name, value in settings.items() for word in (f"--{name}", value)]
-        super().__init__([program("redis-server"), *words], folder, port=port)
+        super().__init__([program(binary), *words], folder, port=port)
 
     @property
     def url(self) -> str:
@@ -88,6 +94,19 @@ def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield given
         return
     with redis_server(tmp_path_factory.mktemp("redis")) as server:
+        yield server.url
+
+
+@pytest.fixture(scope="session")
+def valkey_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a Valkey server, if there is one: Debian has it from version 13 on."""
+    if given := given_url("valkey"):
+        yield given
+        return
+    if shutil.which("valkey-server") is None:
+        pytest.skip("valkey-server is not here, nor is OTOLITH_TEST_VALKEY set")
+    folder = tmp_path_factory.mktemp("valkey")
+    with redis_server(folder, binary="valkey-server") as server:
         yield server.url
 
 
