@@ -43,7 +43,8 @@ _OPTIONS = (
     click.option("--memory", metavar="SIZE", help="Memory limit of a step: 512M, 2G, 2GiB."),
     click.option("--network", is_flag=True, help="Let the code use the network."),
     click.option(
-        "--folder", metavar="DIR", help="The work folder.  [default: one beside the store; temporary for a server]"
+        "--folder", metavar="DIR",
+        help="The work folder.  [default: one beside the store, a temporary one for a server]",
     ),
     click.option(
         "--untracked", default="refuse", type=click.Choice(["refuse", "adopt", "discard"]),
