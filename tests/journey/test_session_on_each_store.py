@@ -9,11 +9,11 @@ import tempfile
 from pathlib import Path
 from typing import Protocol
 
+import click
 import pytest
 from click.testing import CliRunner
 
 from otolith.cli import program
-from otolith.cli.main import COMMANDS
 from otolith.stores import without_secrets
 from tests.servers import postgres, redis
 
@@ -97,7 +97,7 @@ def otolith(tmp_path: Path, url: str, verbs: set[str], monkeypatch: pytest.Monke
     return run
 
 
-NAMES = {name for group in COMMANDS.values() for name in group}
+NAMES = set(program.list_commands(click.Context(program)))
 QUICK = ("--sandbox", "limits")  # the confinement of steps is tested elsewhere
 
 
