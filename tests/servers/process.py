@@ -12,9 +12,12 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from time import monotonic, sleep
+from typing import IO
 
 import pytest
 
@@ -68,6 +71,30 @@ def listens(port: int) -> bool:
     return True
 
 
+_REAPER = """
+import os, signal, sys
+running = set()
+for line in sys.stdin:
+    (running.add if line[0] == "+" else running.discard)(int(line[1:]))
+for pid in running:
+    os.kill(pid, signal.SIGKILL)
+"""
+
+
+@cache
+def _reaper(parent: int) -> IO[str]:
+    """Return where to tell which servers of a process run: they end when it does, however."""
+    found = subprocess.Popen(
+        [sys.executable, "-c", _REAPER],
+        stdin=subprocess.PIPE,
+        text=True,
+        bufsize=1,
+        start_new_session=True,
+    )
+    assert found.stdin is not None
+    return found.stdin
+
+
 class Server:
     """One process that listens on a port. The output is in `log` of its folder."""
 
@@ -106,6 +133,7 @@ class Server:
                 start_new_session=True,  # Control-C in a terminal is for the tests
                 env=os.environ | self._environment,
             )
+        _reaper(os.getpid()).write(f"+{self.pid}\n")
         wait_until(lambda: self._is_up(is_ready), self.command[0])
 
     def _is_up(self, is_ready: Callable[[], bool] | None) -> bool:
@@ -122,6 +150,7 @@ class Server:
             self._process.send_signal(signal.SIGCONT)
             self._process.send_signal(number)
         self._process.wait(timeout=HANG_SECONDS)
+        _reaper(os.getpid()).write(f"-{self.pid}\n")
         self._process = None
 
     def kill(self) -> None:
