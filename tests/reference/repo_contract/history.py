@@ -55,7 +55,7 @@ class HistoryPromises:
         ("expression", "number"),
         [("@", 4), ("main", 4), ("@~1", 3), ("main~2", 2), ("@^", 3), ("@^^", 2), ("@~2^", 1),
          ("@{1}", 3), ("main@{2}", 2), ("@{0}~1", 3), ("v1", 1), ("v1~1", 0), ("trip/main", 4),
-         ("session/trip/main", 4), ("HEAD~3", 1), ("~1", 3), ("@^0", 4)],
+         ("trip", 4), ("session/trip/main", 4), ("HEAD~3", 1), ("~1", 3), ("@^0", 4)],
     )  # fmt: skip
     def test_an_expression_names_a_commit(
         self, repo: BareRepo, state: Branch, expression: str, number: int

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 import otolith
 from otolith import Disk, Versioned
 from otolith.cli.format.state_difference import StateDifference
@@ -96,3 +98,16 @@ def test_stats_reads_the_refs_of_many_sessions_a_fixed_number_of_times(place, mo
     found = data("stats")
     assert (found["sessions"], found["branches"], found["commits"]) == (30, 31, 30)
     assert len(calls) < 10
+
+
+@pytest.mark.parametrize("command", ["log", "show", "diff"])
+def test_a_session_is_a_word_where_a_commit_is(place, command):
+    for name in ("trip", "other"):
+        with Versioned(Disk("a.db"), session=name) as state:
+            state[name] = 1
+            state.commit(f"of the {name}")
+
+    found = run("-s", "trip", command, "other")
+
+    assert found.exit_code == 0
+    assert ("- other" if command == "diff" else "of the other") in found.output

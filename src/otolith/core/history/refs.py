@@ -170,7 +170,10 @@ class Refs:
         return commit
 
     def full_name(self, name: str, *, at: str | None = None) -> str | None:
-        """Return the full ref that a name stands for, if there is one."""
+        """Return the full ref that a name stands for, if there is one.
+
+        That is a branch here, a tag, a full ref, SESSION/BRANCH, or the branch main of SESSION.
+        """
         if name in ("@", "HEAD"):
             return at
         candidates = ["/".join([*at.split("/", 2)[:2], name])] if at else []
@@ -178,6 +181,7 @@ class Refs:
         if "/" in name:
             session, _, branch = name.rpartition("/")
             candidates.append(f"session/{quote(session, safe='')}/{branch}")
+        candidates.append(f"session/{quote(name, safe='')}/main")
         return next((ref for ref in candidates if self._store.ref(ref) is not None), None)
 
     def _named(self, name: str, at: str | None) -> Commit:
