@@ -10,7 +10,7 @@ from otolith.codecs import Codecs
 from otolith.durations import Duration
 from otolith.errors import Invalid
 from otolith.session import Repo
-from otolith.stores import Store, open_store, with_tiers
+from otolith.stores import Store, open_store, scheme_of, with_tiers
 from otolith.types import Clock
 
 
@@ -55,10 +55,11 @@ def open(  # noqa: PLR0913 - each is an option of its own, by keyword
         )
     if durability not in ("full", "fast"):
         raise Invalid(f"durability must be 'full' or 'fast', got {durability!r}")
-    if place == "memory:" and read_only:
+    is_in_memory = scheme_of(place) == "memory"
+    if is_in_memory and read_only:
         raise Invalid("a repo in memory cannot be read_only: it is empty", hint="omit read_only")
     options: dict[str, object] = {"limit_bytes": limit_bytes}
-    if place != "memory:":
+    if not is_in_memory:
         options |= {"durability": durability, "read_only": read_only, "create": create}
     repo = Repo(
         _with_tiers(open_store(place, **options), tiers),

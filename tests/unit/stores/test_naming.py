@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import otolith
 from otolith import Repo
 from otolith.errors import Closed, Invalid, QuotaExceeded, StoreNotFound
 from otolith.stores import (
@@ -177,3 +178,11 @@ def test_a_path_or_url_is_opened(tmp_path):
 def test_anything_else_is_told_what_is_accepted(place):
     with pytest.raises(Invalid, match=r"Memory\(\), Disk\(path\).*KVStore.*path.*URL"):
         as_store(place)
+
+
+@pytest.mark.parametrize("url", ["memory:", "memory://", "Memory:"])
+def test_a_repo_in_memory_is_named_as_its_store_is(url):
+    with otolith.open(url) as repo:
+        assert repr(repo) == "<Repo MemoryStore>"
+    with pytest.raises(Invalid, match="cannot be read_only"):
+        otolith.open(url, read_only=True)
