@@ -84,7 +84,7 @@ def otolith(tmp_path: Path, url: str, verbs: set[str], monkeypatch: pytest.Monke
     folder.mkdir()
     monkeypatch.chdir(folder)
     monkeypatch.setattr(tempfile, "tempdir", str(folder))  # what is left there is found below
-    for name, text in {"bot.py": BOT, "cells.py": CELLS, "door.json": CHART}.items():
+    for name, text in {"clerk.py": BOT, "cells.py": CELLS, "door.json": CHART}.items():
         (folder / name).write_text(text)
 
     def run(*words: str, code: int = 0, input: str | None = None) -> str:
@@ -175,17 +175,17 @@ def _run_code(otolith: Terminal) -> None:
 
 def _run_agents(otolith: Terminal) -> None:
     paid = Path("paid")
-    otolith("-s", "agent", "run", "bot.py:agent", "Pay for the flight")
+    otolith("-s", "agent", "run", "clerk.py:agent", "Pay for the flight")
     assert paid.read_text() == "5\n"
     assert "Paid 5" in otolith("-s", "agent", "chat", "show")
     assert "pay" in otolith("effects", "agent")
     otolith("-s", "agent", "events")
     otolith("-s", "agent", "memory")
-    report = json.loads(otolith("replay", "agent", "--with", "bot.py:agent", "--json"))
+    report = json.loads(otolith("replay", "agent", "--with", "clerk.py:agent", "--json"))
     assert (report["ended"], report["asked"]) == ("done", 0)
     assert paid.read_text() == "5\n", "a replay has no effects"
-    assert "Which seat?" in otolith("-s", "asker", "run", "bot.py:Asker", "Fly", code=8)
-    otolith("resume", "asker", "--with", "bot.py:Asker", "--answer", "aisle")
+    assert "Which seat?" in otolith("-s", "asker", "run", "clerk.py:Asker", "Fly", code=8)
+    otolith("resume", "asker", "--with", "clerk.py:Asker", "--answer", "aisle")
     assert "done" in otolith("resume", "asker")
 
 
