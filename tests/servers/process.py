@@ -17,7 +17,6 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from time import monotonic, sleep
-from typing import IO
 
 import pytest
 
@@ -82,17 +81,18 @@ for pid in running:
 
 
 @cache
-def _reaper(parent: int) -> IO[str]:
-    """Return where to tell which servers of a process run: they end when it does, however."""
-    found = subprocess.Popen(
-        [sys.executable, "-c", _REAPER],
-        stdin=subprocess.PIPE,
-        text=True,
-        bufsize=1,
-        start_new_session=True,
-    )
-    assert found.stdin is not None
-    return found.stdin
+def _reaper(parent: int) -> subprocess.Popen[str]:
+    """Return a process that ends the servers of another one when that has ended, however."""
+    command = [sys.executable, "-c", _REAPER]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, text=True, start_new_session=True)
+
+
+def _tell_reaper(line: str) -> None:
+    """Say which server runs (+id), or does not any more (-id)."""
+    told = _reaper(os.getpid()).stdin
+    assert told is not None
+    told.write(line + "\n")
+    told.flush()
 
 
 class Server:
@@ -133,7 +133,7 @@ class Server:
                 start_new_session=True,  # Control-C in a terminal is for the tests
                 env=os.environ | self._environment,
             )
-        _reaper(os.getpid()).write(f"+{self.pid}\n")
+        _tell_reaper(f"+{self.pid}")
         wait_until(lambda: self._is_up(is_ready), self.command[0])
 
     def _is_up(self, is_ready: Callable[[], bool] | None) -> bool:
@@ -150,7 +150,7 @@ class Server:
             self._process.send_signal(signal.SIGCONT)
             self._process.send_signal(number)
         self._process.wait(timeout=HANG_SECONDS)
-        _reaper(os.getpid()).write(f"-{self.pid}\n")
+        _tell_reaper(f"-{self.pid}")
         self._process = None
 
     def kill(self) -> None:
