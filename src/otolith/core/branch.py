@@ -127,8 +127,15 @@ class Branch(StateReader, MutableMapping[str, Any]):
 
     def __delitem__(self, path: str | Path) -> None:
         keys = parse_own_path(path)
-        self._stage.remove(keys)
+        if not self._is_removed_twice(keys):
+            self._stage.remove(keys)
         self._committer.settled(keys)
+
+    def _is_removed_twice(self, keys: Path) -> bool:
+        """Tell whether a path is in conflict because both sides removed what was there."""
+        conflicts = self._committer.conflicts()
+        twice = {each.path for each in conflicts if each.kind == "delete/delete"}
+        return bool(twice) and format_path(keys) in twice and self._stage.get(keys) is None
 
     def write_cell(self, path: Path, cell: bytes | None) -> None:
         """Set or remove the cell at a path; reserved names are refused."""

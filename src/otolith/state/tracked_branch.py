@@ -19,6 +19,7 @@ in `tracker/`: `held.py` (which objects), `imprints.py` (what each looked like),
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from operator import is_
 from threading import RLock
 from typing import Any
@@ -38,10 +39,10 @@ from otolith.core import (
     parse_path,
     synchronized,
 )
-from otolith.errors import BadPath, BadValue, KeyNotFound, NotKept
+from otolith.errors import BadPath, BadValue, KeyNotFound, NotKept, Unavailable
 from otolith.state.tracker.aliases import Load, ValueReader
 from otolith.state.tracker.fingerprints import is_fixed
-from otolith.state.tracker.held import MISSING, HeldValue, put_part, remove_part
+from otolith.state.tracker.held import MISSING, HeldValue, HeldValues, put_part, remove_part
 from otolith.state.tracker.imprints import ImprintKind
 from otolith.state.tracker.shared_objects import SealedObjects, identity, object_identities
 
@@ -65,6 +66,7 @@ class ChangeTracker:
         self.held, self.aliases = self.reader.held, self.reader.aliases
         self._fingerprint = self.held.imprinter.fingerprint
         self._flushed_root: bytes | None = None
+        self.is_outdated = False  # the staged state was replaced, and held values do not show it
 
     # Staging what changed in place
 
@@ -73,6 +75,7 @@ class ChangeTracker:
 
         A `Lost` is staged for each of those: an older value must never take its place.
         """
+        self.catch_up()
         awake = {path: hold for path, hold in self.held if not hold.is_unreferenced}
         # First the references, then the content: once unreferenced, a value cannot change again.
         alone = {
@@ -131,11 +134,38 @@ class ChangeTracker:
     # Refreshing values when the staged state was replaced
 
     def reload(self) -> None:
-        """Bring held values up to date with the stage, in place where that can be done."""
-        root = self._stage.root()
-        if self._flushed_root is None or not self._cells.same(root, self._flushed_root):
-            self._refresh_values()
-        self._flushed_root = root
+        """Bring held values up to date with the stage, in place where that can be done.
+
+        What replaced the staged state has happened, so a store that is not there is no error: the
+        next use of a value reads it (`catch_up`).
+        """
+        was_outdated, self.is_outdated = self.is_outdated, True
+        with suppress(Unavailable):
+            root = self._stage.root()
+            is_same = self._flushed_root is not None and self._cells.same(root, self._flushed_root)
+            if was_outdated or not is_same:
+                self._refresh_values()
+            self._flushed_root, self.is_outdated = root, False
+
+    def catch_up(self) -> None:
+        """Bring held values up to date that `reload` could not read.
+
+        Raises:
+            BadValue: one of them was changed since: the change was made to an older value.
+        """
+        if not self.is_outdated:
+            return
+        for path, hold in self.held:
+            old = None if hold.imprint is None else hold.imprint.cell
+            is_old = old is not None and not self._cells.same(old, self._stage.get(path))
+            if is_old and self._is_changed(hold):
+                raise BadValue(
+                    f"{format_path(path)} was changed before it could be read again: its store was"
+                    " away when another commit changed it",
+                    hint="discard(), read the value again, and repeat the change",
+                )
+        self._refresh_values()
+        self._flushed_root, self.is_outdated = self._stage.root(), False
 
     def forget_changes(self) -> None:
         """Let the next `reload` overwrite changes in place that were not flushed."""
@@ -313,10 +343,20 @@ class TrackedBranch(Branch):
         """Open a branch; `kinds` and `load` replace how values are compared and read."""
         self._mutex = RLock()
         super().__init__(backend, ref, lock=self._mutex)
-        self._values = self._tracker = ChangeTracker(
+        self._values = self._live = ChangeTracker(
             self.cells, self._stage, self._committer, kinds=kinds, load=load
         )
-        self._held = self._tracker.held
+
+    @property
+    def _tracker(self) -> ChangeTracker:
+        """The tracker of held values, which are up to date."""
+        if self._live.is_outdated:
+            self._live.catch_up()
+        return self._live
+
+    @property
+    def _held(self) -> HeldValues:
+        return self._tracker.held
 
     # Reading
 
@@ -427,6 +467,9 @@ class TrackedBranch(Branch):
     def __delitem__(self, path: str | Path) -> None:
         """Remove the value at a path, from the held value that it is part of."""
         keys = self._hashable(parse_own_path(path))
+        if self._is_removed_twice(keys):
+            super().__delitem__(keys)
+            return
         unit = self._held_above(keys[:-1])
         if unit is None and self._stage.get(keys) is None and self._tracker.reader.hold_graph(keys):
             unit = self._held_above(keys[:-1])
@@ -524,5 +567,5 @@ class TrackedBranch(Branch):
     @synchronized
     def discard(self) -> None:
         """Drop all staged edits, changes in place, and the merge in progress."""
-        self._tracker.forget_changes()
+        self._live.forget_changes()
         super().discard()

@@ -63,6 +63,15 @@ class HistoryPromises:
         repo.tag("v1", steps(state, 5)[1])
         assert state.at(expression)["n"] == number
 
+    def test_no_session_takes_the_name_of_a_commit(self, repo: BareRepo, state: Branch) -> None:
+        (made,) = steps(state, 1)
+        for name in (made.id, made.id[:8]):
+            other = repo.session(name)
+            other["n"] = "other"
+            other.commit()
+            assert repo.resolve(name) == made
+            assert repo.resolve(f"{name}/main") == other.head
+
     def test_the_second_parent_is_what_was_merged(self, state: Branch) -> None:
         ours, theirs = fork(state, {}, {"a": 1}, {"b": 2})
         before, merged = (ours.head, theirs.head), ours.merge(theirs).commit

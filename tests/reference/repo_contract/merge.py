@@ -109,7 +109,10 @@ class MergePromises:
         here.commit()
         assert there.merge(here).kind == "fast-forward"
 
-    def test_two_removals_are_a_conflict_where_the_policy_is_error(self, state: Branch) -> None:
+    @pytest.mark.parametrize("take", ["ours", "theirs", None])
+    def test_two_removals_are_a_conflict_where_the_policy_is_error(
+        self, state: Branch, take: str | None
+    ) -> None:
         start = {"seat": "free", "rule": rule("seat", "error")}
         here, there = fork(state, start, {"seat": DELETE, "a": 1}, {"seat": DELETE, "b": 1})
         (found,) = here.merge(there).conflicts
@@ -118,7 +121,10 @@ class MergePromises:
             "delete/delete",
             ("ours", "theirs"),
         )
-        here.resolve_conflict("seat", take="ours")
+        if take is None:
+            del here["seat"]
+        else:
+            here.resolve_conflict("seat", take=take)
         here.commit()
         assert here.to_dict() == {"a": 1, "b": 1}
         assert there.merge(here).kind == "fast-forward"

@@ -181,7 +181,8 @@ class Refs:
         if "/" in name:
             session, _, branch = name.rpartition("/")
             candidates.append(f"session/{quote(session, safe='')}/{branch}")
-        candidates.append(f"session/{quote(name, safe='')}/main")
+        if not _HEX.match(name):  # the beginning of an id
+            candidates.append(f"session/{quote(name, safe='')}/main")
         return next((ref for ref in candidates if self._store.ref(ref) is not None), None)
 
     def _named(self, name: str, at: str | None) -> Commit:
