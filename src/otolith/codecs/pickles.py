@@ -212,6 +212,26 @@ def pickled_objects(value: object) -> list[object]:
     return [each for _, each in sorted(pickler.memo.copy().values(), key=itemgetter(0))]
 
 
+def pickled_content(value: object) -> bytes | None:
+    """Return what equal values have in common, also if equal texts in one of them are one object.
+
+    The memo of a pickle tells them apart. None is returned for what cannot be pickled.
+    """
+    sink = io.BytesIO()
+    try:
+        _ContentPickler(sink, _PROTOCOL).dump(value)
+    except Exception:  # noqa: BLE001  # as above
+        return None
+    return sink.getvalue()
+
+
+class _ContentPickler(pickle.Pickler):
+    """Writes each text as if it were in this place only; nothing reads that again."""
+
+    def persistent_id(self, thing: Any, /) -> Any:
+        return repr(thing) if type(thing) in (str, bytes) else None
+
+
 class _Nowhere:
     """A file that forgets what is written to it."""
 

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import otolith
-from otolith.errors import Denied
+from otolith.errors import BadValue, Denied
+from otolith.state.tracker.fingerprints import fingerprint
 
 
 class Own:
@@ -196,3 +197,53 @@ def test_an_array_that_was_read_with_a_sealed_object_is_shared_with_a_key(state)
     later.commit()
     last = state.repo.session(state.session)
     assert np.shares_memory(last["array"], last["sealed"][0])
+
+
+def _read_again(state):
+    """Return the state as another process finds it, with everything in it read."""
+    later = state.repo.session(state.session)
+    for key in later:
+        later[key]
+    return later
+
+
+def _text() -> str:
+    """Return a text that is not one object with an equal one."""
+    return f"k{len([])}"
+
+
+def test_texts_that_are_equal_and_not_one_object_separate_nothing(state):
+    shared = {"k1": 1}
+    state["q"], state["r"] = {_text(): shared}, shared
+    state.commit()
+    second = _read_again(state)
+    inner = Own(second["q"])
+    second["r"][_text()] = inner
+    second.commit()
+    third = _read_again(second)
+    third["s"] = Own(third["r"])
+    third.commit()
+    last = _read_again(third)
+    assert last["s"].parts[0] is last["r"]
+
+
+def test_reading_a_circle_with_equal_texts_changes_nothing(state):
+    table: OrderedDict[str, object] = OrderedDict()
+    first: dict[str, object] = {}
+    second: dict[str, object] = {_text(): [first]}
+    table["z"], first[_text()] = second, table
+    state.update(p=first, q=second, r={_text(): table})
+    state.commit()
+    assert _read_again(state).is_clean
+
+
+def test_a_value_without_end_has_no_fingerprint_wherever_that_shows():
+    """In a model that contains itself, the calls may run out while a sealed object is pickled."""
+
+    def lower(value: object) -> Any:
+        try:
+            return lower(value)
+        except RecursionError as error:
+            raise BadValue("it has no end") from error
+
+    assert fingerprint(Own(), lower) is None

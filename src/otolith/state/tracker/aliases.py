@@ -23,9 +23,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-from otolith.codecs import Lost, Order, parts_of, with_part
+from otolith.codecs import Lost, Order, parts_of, pickled_content, with_part
 from otolith.core import ALIASES, Cells, Path, Stage, format_path
-from otolith.errors import BadValue, Denied, KeyNotFound, MissingExtra, UnknownType, Untrusted
+from otolith.errors import Denied, KeyNotFound, MissingExtra, UnknownType, Untrusted
 from otolith.state.tracker.fingerprints import is_fixed
 from otolith.state.tracker.held import MISSING, HeldValue, HeldValues
 from otolith.state.tracker.imprints import ImprintKind
@@ -227,6 +227,11 @@ class Aliases:
             alike = {}
             for path, part in found.items():
                 alike.setdefault(self._encode(part), {})[path] = part
+        if len(alike) > 1:  # pickles see which equal texts are one object
+            classes, alike = list(alike.items()), {}
+            for cell, same in classes:
+                content = pickled_content(next(iter(same.values())))
+                alike.setdefault(content or cell, {}).update(same)
         return max(alike.values(), key=len, default={})
 
     def _views(self, group: Group, whole: Any, instead: dict[int, object]) -> list[Path]:
@@ -472,7 +477,7 @@ class ValueReader:
         self.sealed = SealedObjects(cells.encoding.codec)
         self.aliases = Aliases(
             reach=self.reach,
-            is_unchanged=self._is_unchanged,
+            is_unchanged=self.held.is_unchanged,
             renew=self._renew,
             sealed=self.sealed,
             fingerprint=self.held.imprinter.fingerprint,
@@ -547,12 +552,6 @@ class ValueReader:
         hold = self.held.hold(path, value, cell)
         self.aliases.join(path)
         return hold
-
-    def _is_unchanged(self, hold: HeldValue) -> bool:
-        try:
-            return hold.imprint is not None and self.held.changed_imprint(hold) is None
-        except BadValue:
-            return False
 
     def _renew(self, hold: HeldValue) -> None:
         """Take the imprint of a value again whose content is what is stored."""

@@ -51,7 +51,9 @@ def fingerprint(value: object, lower: Lower) -> int | None:
     sink = io.BytesIO()
     try:
         _Walk(sink, lower).dump(value)
-    except BadValue:
+    except BadValue as error:
+        if isinstance(error.__cause__, RecursionError):  # it may contain itself
+            return None
         raise
     except _PICKLER_ERRORS:
         return None

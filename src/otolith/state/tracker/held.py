@@ -124,13 +124,25 @@ class HeldValues:
         return {each: self.at(each) for each in paths}
 
     def hold(self, path: Path, value: object, cell: bytes) -> HeldValue:
-        """HeldValue a value that was just read."""
-        hold = self._holds[path] = HeldValue(value, self.imprinter.take(value, cell))
-        for below in self.below(path):
-            steps = below[len(path) :]
-            hold.value = put_part(hold.value, path, steps, self._holds.pop(below).value)
+        """Hold a value that was just read, with what was held inside of it in its place."""
+        inside = {each: self._holds.pop(each) for each in self.below(path)}
+        is_stored = all(map(self.is_unchanged, inside.values()))
+        hold = self._holds[path] = HeldValue(value)
+        if not is_stored:
+            hold.imprint = self.imprinter.take(value, cell)
+        for each, part in inside.items():
+            hold.value = put_part(hold.value, path, each[len(path) :], part.value)
+        if is_stored:  # an equal object may be pickled in another way
+            hold.imprint = self.imprinter.take(hold.value, cell)
         self._deepest = max(map(len, self._holds))
         return hold
+
+    def is_unchanged(self, hold: HeldValue) -> bool:
+        """Tell whether a held value is what is stored."""
+        try:
+            return hold.imprint is not None and self.changed_imprint(hold) is None
+        except BadValue:
+            return False
 
     def assign(self, path: Path, value: object) -> None:
         """HeldValue a value that is new."""
