@@ -7,6 +7,7 @@ ignore the variable.
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import signal
@@ -84,7 +85,9 @@ for pid in running:
 def _reaper(parent: int) -> subprocess.Popen[str]:
     """Return a process that ends the servers of another one when that has ended, however."""
     command = [sys.executable, "-c", _REAPER]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, text=True, start_new_session=True)
+    made = subprocess.Popen(command, stdin=subprocess.PIPE, text=True, start_new_session=True)
+    atexit.register(made.communicate)
+    return made
 
 
 def _tell_reaper(line: str) -> None:
