@@ -18,7 +18,7 @@ column, labels  one column of a stored frame, and the labels of its columns
 parts_of        the steps into a value, and what is there; `part_at` and `with_part` follow them
 graph_form      a value that contains itself, in a form without cycles
 cyclic_objects  the objects in a value that contain themselves
-pickled_content what equal values have in common, whichever of their texts are one object
+are_alike       whether values have equal content, whichever of the objects in them are one
 pickled_objects the objects that a pickle of a value has in it; `copied` puts others in their places
 identical       whether two values are the same in type and content, all the way down
 content_of      the immutable object that has all of a value's content
@@ -35,7 +35,7 @@ from otolith.codecs.graphs import (
     with_part,
 )
 from otolith.codecs.migrations import migrate, migration, migration_path, moved_class
-from otolith.codecs.pickles import copied, derive_key, pickled_content, pickled_objects
+from otolith.codecs.pickles import are_alike, copied, derive_key, pickled_objects
 from otolith.codecs.placeholders import InertCodecs, Lost, Opaque
 from otolith.codecs.registry import FRAMES, Codecs, column, content_of, labels
 
@@ -47,6 +47,7 @@ __all__ = [
     "Lost",
     "Opaque",
     "Order",
+    "are_alike",
     "column",
     "content_of",
     "copied",
@@ -62,7 +63,6 @@ __all__ = [
     "moved_class",
     "part_at",
     "parts_of",
-    "pickled_content",
     "pickled_objects",
     "with_part",
 ]

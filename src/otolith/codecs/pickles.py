@@ -23,6 +23,7 @@ import io
 import pickle
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import itemgetter
+from types import BuiltinFunctionType, FunctionType
 from typing import Any, NamedTuple, TypeAlias, cast
 
 from blake3 import blake3
@@ -212,24 +213,93 @@ def pickled_objects(value: object) -> list[object]:
     return [each for _, each in sorted(pickler.memo.copy().values(), key=itemgetter(0))]
 
 
-def pickled_content(value: object) -> bytes | None:
-    """Return what equal values have in common, also if equal texts in one of them are one object.
+def are_alike(one: object, other: object) -> bool:
+    """Tell whether every way into two values leads to equal content.
 
-    The memo of a pickle tells them apart. None is returned for what cannot be pickled.
+    Which of the objects in a value are one does not matter: a value that contains itself is like
+    one that contains a copy of itself, which contains itself. What cannot be pickled is unlike.
     """
-    sink = io.BytesIO()
     try:
-        _ContentPickler(sink, _PROTOCOL).dump(value)
+        return _Comparison().are_alike(one, other)
     except Exception:  # noqa: BLE001  # as above
-        return None
-    return sink.getvalue()
+        return False
 
 
-class _ContentPickler(pickle.Pickler):
-    """Writes each text as if it were in this place only; nothing reads that again."""
+class _Comparison:
+    """Finds out which objects are alike, if those in them are."""
+
+    def __init__(self) -> None:
+        self._shells: dict[int, _Shell] = {}
+        self._like: dict[int, int] = {}  # for an object, one that it is like
+
+    def are_alike(self, one: object, other: object) -> bool:
+        """Compare two objects, and what is in them at the same places."""
+        pairs = [(one, other)]
+        while pairs:
+            left, right = pairs.pop()
+            mine, theirs = self._first_like(left), self._first_like(right)
+            if mine == theirs:
+                continue
+            first, second = self._shell(left), self._shell(right)
+            if type(left) is not type(right) or first.text != second.text:
+                return False
+            self._like[theirs] = mine  # as long as nothing in them differs
+            pairs += zip(first.parts, second.parts, strict=True)
+        return True
+
+    def _first_like(self, value: object) -> int:
+        number = id(value)
+        while self._like.setdefault(number, number) != number:
+            number = self._like[number]
+        return number
+
+    def _shell(self, value: object) -> _Shell:
+        if id(value) not in self._shells:
+            self._shells[id(value)] = _shell_of(value)
+        return self._shells[id(value)]
+
+
+class _Shell(NamedTuple):
+    """One object without the objects in it: its pickle, with a mark for each, and those objects."""
+
+    text: object
+    parts: list[Any]
+    whole: object  # while this exists, no other object has its identity
+
+
+def _shell_of(value: Any) -> _Shell:
+    if type(value) in (set, frozenset):  # the order of a set says nothing
+        return _Shell(sorted(map(repr, value)), [], value)
+    sink = io.BytesIO()
+    pickler = _ShellPickler(sink, value)
+    pickler.dump(value)
+    return _Shell(sink.getvalue(), pickler.parts, value)
+
+
+class _ShellPickler(pickle.Pickler):
+    """Writes a mark for each object in another one, and texts in each place in full."""
+
+    def __init__(self, sink: io.BytesIO, whole: object) -> None:
+        super().__init__(sink, protocol=_PROTOCOL)
+        self._whole: object | None = whole
+        self.parts: list[Any] = []
 
     def persistent_id(self, thing: Any, /) -> Any:
-        return repr(thing) if type(thing) in (str, bytes) else None
+        if thing is self._whole:
+            self._whole = None  # the next one is in it
+            return None
+        if type(thing) is str:
+            return repr(thing)
+        if type(thing) is bytes:
+            return blake3(thing).hexdigest()
+        if type(thing) in _IN_PLACE or isinstance(thing, type):
+            return None
+        self.parts.append(thing)
+        return len(self.parts)
+
+
+_IN_PLACE = frozenset({type(None), bool, int, float, complex, FunctionType, BuiltinFunctionType})
+"""Types of what is written where it is: it never changes, or is written by its name."""
 
 
 class _Nowhere:

@@ -21,7 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import otolith
-from otolith.codecs import Codecs, Opaque, derive_key
+from otolith.codecs import Codecs, Opaque, are_alike, derive_key
 from otolith.codecs.pickles import PickleCodec
 from otolith.core import Encoding
 from otolith.errors import BadValue, Corrupt, Denied, Invalid, UnknownType, Untrusted
@@ -627,3 +627,75 @@ def _with(data, place, new):
         return new
     first, *rest = place
     return [*data[:first], _with(data[first], rest, new), *data[first + 1 :]]
+
+
+# Values that are alike, whichever objects in them are one
+
+
+class Held:
+    def __init__(self, part: object = None) -> None:
+        self.part = part
+
+
+def _in_itself(copies: int) -> dict[str, object]:
+    """Return a dict with an object in it that leads back to it, after some copies of both."""
+    first: dict[str, object] = {"n": 1}
+    last = first
+    for _ in range(copies):
+        after: dict[str, object] = {"n": 1}
+        last["held"] = Held([after])
+        last = after
+    last["held"] = Held([first])
+    return first
+
+
+def test_a_circle_is_like_a_longer_one_with_the_same_content():
+    assert are_alike(_in_itself(0), _in_itself(3))
+
+
+def _text() -> str:
+    return f"text{len([])}"
+
+
+ALIKE = [
+    ([(one := [1]), one], [[1], [1]]),
+    ({"a": _text(), "b": _text()}, dict.fromkeys("ab", _text())),
+    ({1, 33, "a"}, {"a", 33, 1}),
+    (Held([Held((1, "x"))]), Held([Held((1, "x"))])),
+    (deque([bytearray(b"a"), b"a" * 100]), deque([bytearray(b"a"), b"a" * 100])),
+    (np.arange(3.0), np.arange(3.0)),
+]
+UNLIKE = [
+    ([1], [2]),
+    ([1], (1,)),
+    ([1], [1, 1]),
+    ([1], [True]),
+    ({"a": 1, "b": 2}, {"b": 2, "a": 1}),
+    (Held([Held("x")]), Held([Held("y")])),
+    (deque([b"a"]), deque([b"b"])),
+    (Held(deque([bytearray(b"a")])), Held(deque([bytearray(b"b")]))),
+    (np.arange(3.0), np.arange(1, 4.0)),
+    ({1}, frozenset({1})),
+    (Held(open), Held(print)),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), ALIKE)
+def test_values_with_equal_content_are_alike(one, other):
+    assert are_alike(one, other)
+
+
+@pytest.mark.parametrize(("one", "other"), UNLIKE)
+def test_values_that_differ_anywhere_are_not_alike(one, other):
+    assert not are_alike(one, other)
+
+
+def test_circles_that_differ_far_inside_are_not_alike():
+    other = _in_itself(3)
+    other["held"].part[0]["held"].part[0]["n"] = 2  # type: ignore[attr-defined]
+    assert not are_alike(_in_itself(3), other)
+
+
+def test_what_cannot_be_pickled_is_like_nothing():
+    assert not are_alike([open], [lambda: 1])
+    assert not are_alike(Held(lambda: 1), Held(lambda: 1))

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-from otolith.codecs import Lost, Order, parts_of, pickled_content, with_part
+from otolith.codecs import Lost, Order, are_alike, parts_of, with_part
 from otolith.core import ALIASES, Cells, Path, Stage, format_path
 from otolith.errors import Denied, KeyNotFound, MissingExtra, UnknownType, Untrusted
 from otolith.state.tracker.fingerprints import is_fixed
@@ -227,12 +227,14 @@ class Aliases:
             alike = {}
             for path, part in found.items():
                 alike.setdefault(self._encode(part), {})[path] = part
-        if len(alike) > 1:  # pickles see which equal texts are one object
-            classes, alike = list(alike.items()), {}
-            for cell, same in classes:
-                content = pickled_content(next(iter(same.values())))
-                alike.setdefault(content or cell, {}).update(same)
-        return max(alike.values(), key=len, default={})
+        classes: list[dict[Path, Any]] = []
+        for same in alike.values():  # encodings see which objects in a sealed one are one
+            part = next(iter(same.values()))
+            like = (each for each in classes if are_alike(next(iter(each.values())), part))
+            joined = next(like, {})
+            classes += [] if joined else [joined]
+            joined.update(same)
+        return max(classes, key=len, default={})
 
     def _views(self, group: Group, whole: Any, instead: dict[int, object]) -> list[Path]:
         """Return the places of views of an array; add the views to make to those that exist."""
