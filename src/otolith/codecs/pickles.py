@@ -221,7 +221,7 @@ def are_alike(one: object, other: object) -> bool:
     """
     try:
         return _Comparison().are_alike(one, other)
-    except Exception:  # noqa: BLE001  # as above
+    except Exception:  # noqa: BLE001  # __reduce__ is the user's, and may raise anything
         return False
 
 

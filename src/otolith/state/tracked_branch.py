@@ -136,7 +136,7 @@ class ChangeTracker:
     def reload(self) -> None:
         """Bring held values up to date with the stage, in place where that can be done.
 
-        What replaced the staged state has happened, so a store that is not there is no error: the
+        What replaced the staged state has happened, so this does not fail if the store is away: the
         next use of a value reads it (`catch_up`).
         """
         was_outdated, self.is_outdated = self.is_outdated, True

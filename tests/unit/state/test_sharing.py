@@ -629,3 +629,31 @@ def test_discard_separates_what_a_model_had_in_two_places(state):
     state.discard()
     first, second = state["node"].links
     assert first is not second
+
+
+FORGED = {
+    "a number": 5,
+    "an entry without a first place": {("a",): []},
+    "a view that is none": {("a",): [("b",), 7]},
+    "a view of numbers": {("a",): [("a",), [1, 2, 3, 4]]},
+    "places that are texts": {"a": ["a", None]},
+    "no path": {(): [(), None]},
+    "a path without end": {("a",) * n: [("a",), None] for n in range(1, 60)},
+    "a part of itself": {("a",): [("a",), None], ("a", "x"): [("a",), None]},
+    "places that are not there": {("q", n): [("a",), None] for n in range(99)},
+    "an index out of range": {("a",): [("a",), None], ("c", 99): [("a",), None]},
+}
+
+
+@pytest.mark.parametrize("record", FORGED.values(), ids=FORGED)
+def test_a_forged_record_changes_no_value(state, record):
+    values = {"a": {"x": [1]}, "b": {"x": [1]}, "c": [{"x": [1]}]}
+    state.update(values)
+    state.commit()
+    state.write_reserved((".aliases",), state.cells.put(record))
+    state.commit()
+    later = state.repo.session(state.session)
+    assert {key: later[key] for key in later} == values
+    later["d"] = 1
+    later.commit()
+    assert state.repo.session(state.session).to_dict() == {**values, "d": 1}

@@ -84,12 +84,11 @@ class Aliases:
 
     def load(self, record: object) -> None:
         """Use another record."""
-        entries = record if isinstance(record, dict) else {}
+        entries = dict(_places_in(record))
         self._groups, self._shared, self._diverged = {}, set(entries), set()
         self._is_edited = False
         for path in sorted(entries, key=lambda path: [self._order(key) for key in path]):
-            first, view = entries[path]
-            place = SharedPlace(path, None if view is None else ArrayView.load(view))
+            first, place = entries[path]
             self._groups.setdefault(first, []).append(place)
         self._names = _Names(self._groups.values())
 
@@ -442,6 +441,20 @@ class _Names:
                 for key, node in self._below[other].items():
                     pairs += [(below[key], node)] if key in below else []
                     below.setdefault(key, node)
+
+
+def _places_in(record: object) -> Iterator[tuple[Path, tuple[Path, SharedPlace]]]:
+    """Yield the places in a record with the first ones of their groups; forged entries are not."""
+    for path, entry in record.items() if isinstance(record, dict) else ():
+        try:
+            first, view = entry
+            place = SharedPlace(path, None if view is None else ArrayView.load(view))
+            is_path = isinstance(path, tuple) and isinstance(first, tuple)
+            hash((path, first))
+        except (TypeError, ValueError):
+            continue
+        if is_path and path and first:
+            yield path, (first, place)
 
 
 def _is_view(whole: Any, part: Any, view: ArrayView) -> bool:
