@@ -35,6 +35,8 @@ from otolith.errors import Busy, Denied, Invalid, Unavailable
 
 SECRET_BYTES = 32
 
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
 _ELSEWHERE = "set OTOLITH_KEY_FILE to a file in a place that can be written, or OTOLITH_KEY"
 _FORM = f"it holds {SECRET_BYTES} bytes, as 64 hexadecimal digits or as base64"
 _LONGEST_FILE = 1 << 16
@@ -45,6 +47,19 @@ _LONGEST_PAUSE_SECONDS = 2.0
 def wall_clock() -> int:
     """Return the time of this machine, in microseconds since 1970."""
     return time.time_ns() // 1000
+
+
+def uptime() -> tuple[str, int]:
+    """Return a name of the time since this machine was started, and its length in microseconds.
+
+    All processes of a machine have the same, whatever is done to its clock. The name is empty where
+    the system has none: then nothing is known about other processes.
+    """
+    try:
+        name = _BOOT_ID.read_text().strip()
+        return name, time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000
+    except (OSError, AttributeError):
+        return "", time.monotonic_ns() // 1000
 
 
 def pauses(limit_seconds: float) -> Iterator[None]:

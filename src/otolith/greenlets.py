@@ -3,28 +3,34 @@
     pool.submit(function)      run a plain function in a greenlet of the pool's one thread
     is_inside()                whether this code runs in such a greenlet
     wait_for(awaitable)        inside: let the others continue until the awaitable is done
+    call(function)             inside: the same, for a function that blocks
+    wait_until_done(future)    inside or not: wait for a future, for some time
 
 A store that can wait in two ways asks `is_inside` first: the same code then serves programs with
 threads, and thousands of sessions of an event loop. The functions of one pool run in one thread,
 and change places only in `wait_for`: a lock of that thread keeps none of them out. So whoever
 submits work must not have two functions at work on one object; the lanes of `otolith.aio` see to
 that.
+
+What only a pool needs is imported in it: asyncio takes longer to load than a store.
 """
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Future
+from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
-from threading import Thread
+from threading import TIMEOUT_MAX, Thread
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from otolith.errors import MissingExtra
 
 if TYPE_CHECKING:
+    import asyncio
+    from concurrent.futures import Future
+
     from greenlet import greenlet
 
 R = TypeVar("R")
@@ -48,6 +54,26 @@ def wait_for(awaitable: Awaitable[R]) -> R:
     return result
 
 
+def call(function: Callable[[], R]) -> R:
+    """Return what a function returns; inside it may block, for it runs in a thread."""
+    if not is_inside():
+        return function()
+    import asyncio
+
+    return wait_for(asyncio.to_thread(function))
+
+
+def wait_until_done(future: Future[Any], seconds: float) -> None:
+    """Wait until a future is done, or its time is over."""
+    if is_inside():
+        import asyncio
+
+        wait_for(asyncio.wait([asyncio.wrap_future(future)], timeout=seconds))
+    else:
+        with suppress(TimeoutError):
+            future.exception(min(seconds, TIMEOUT_MAX))
+
+
 class GreenletPool:
     """One thread with an event loop, in which plain functions run side by side.
 
@@ -61,6 +87,8 @@ class GreenletPool:
             raise MissingExtra(
                 "awaiting a server needs greenlet", hint="pip install 'otolith[postgres]'"
             ) from None
+        import asyncio
+
         self._greenlet: type[greenlet] = greenlet
         self._loop = asyncio.new_event_loop()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -70,6 +98,8 @@ class GreenletPool:
 
     def submit(self, function: Callable[..., R], *arguments: Any) -> Future[R]:
         """Run a function; one that has not begun can be cancelled."""
+        from concurrent.futures import Future
+
         job: Future[R] = Future()
         self._loop.call_soon_threadsafe(self._begin, job, partial(function, *arguments))
         return job

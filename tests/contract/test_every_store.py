@@ -28,6 +28,7 @@ from otolith.stores import (
     with_tiers,
 )
 from otolith.stores.bucket import BucketStore, packs, upkeep, writer
+from otolith.stores.postgres import listener
 from otolith.testing import Fault, FaultyStore, StoreContract
 from tests.servers import postgres
 from tests.servers.bucket import BucketServer
@@ -219,11 +220,13 @@ class TestCachedPostgres(TestPostgres):
 
 
 class TestPostgresBehindAPooler(TestPostgresFast):
-    """PgBouncer gives each transaction another connection."""
+    """PgBouncer gives each transaction another connection, and no notification arrives."""
 
     @pytest.fixture(autouse=True)
-    def _server(self, pooler_url):
+    def _server(self, pooler_url, monkeypatch):
         self.url = pooler_url
+        monkeypatch.setattr(listener, "_ECHO_SECONDS", 0.1)
+        monkeypatch.setattr(listener, "_POLL_SECONDS", 0.05)
 
 
 # ---------------------------------------------------------------- Redis

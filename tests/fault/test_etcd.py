@@ -223,9 +223,9 @@ def test_after_a_compaction_every_ref_is_reported(etcd_cluster, store):
     port = int(etcd_cluster.hosts.partition(",")[0].rpartition(":")[2])
     ask(port, "/v3/kv/compaction", {"revision": str(store._cluster.revision())})
     late = store.subscribe()
-    wait_until(lambda: late._connection is not None, "the watch")
-    late._next = revision  # as if it had been cut off since then
-    late._connection.sock.shutdown(socket.SHUT_RDWR)
+    wait_until(lambda: late._news._connection is not None, "the watch")
+    late._news._next = revision  # as if it had been cut off since then
+    late._news._connection.sock.shutdown(socket.SHUT_RDWR)
     names: set[str] = set()
     while not {"a", "b"} <= names:
         names |= late.wait(HANG_SECONDS)

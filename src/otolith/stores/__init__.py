@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from otolith.lazy import door
 from otolith.stores.base import (
+    FREE_TURN,
     TIME_LIMIT,
     Batch,
     Capabilities,
@@ -29,12 +30,14 @@ from otolith.stores.base import (
     Object,
     Preparer,
     Progress,
+    RefTurn,
     ServerFacts,
     ServerReporter,
     ServerRisk,
     Store,
     Subscription,
     Swap,
+    TurnKeeper,
     Usage,
     check_batch,
     check_conditions,
@@ -42,6 +45,7 @@ from otolith.stores.base import (
     has_landed,
     held_by,
     newest_first,
+    turn_at,
 )
 from otolith.stores.keyvalue import KeyValueStore, KVStore
 from otolith.stores.layers import (
@@ -56,7 +60,9 @@ from otolith.stores.layers import (
     Tier,
     TieredStore,
 )
+from otolith.stores.listened_news import news_of
 from otolith.stores.memory import MemoryStore
+from otolith.stores.news import RefNews
 from otolith.stores.server_url import without_secrets
 from otolith.stores.sqlite import SqliteStore
 from otolith.stores.tier_list import TierWarning, with_tiers
@@ -82,6 +88,7 @@ _ON_SERVERS = {
 __getattr__ = door(__name__, _ON_SERVERS)
 
 __all__ = [
+    "FREE_TURN",
     "TIME_LIMIT",
     "Batch",
     "BucketStore",
@@ -116,6 +123,8 @@ __all__ = [
     "Progress",
     "RedisCache",
     "RedisStore",
+    "RefNews",
+    "RefTurn",
     "RetryingStore",
     "ServerFacts",
     "ServerReporter",
@@ -128,6 +137,7 @@ __all__ = [
     "Tier",
     "TierWarning",
     "TieredStore",
+    "TurnKeeper",
     "Usage",
     "as_store",
     "check_batch",
@@ -136,8 +146,10 @@ __all__ = [
     "has_landed",
     "held_by",
     "newest_first",
+    "news_of",
     "open_store",
     "scheme_of",
+    "turn_at",
     "with_tiers",
     "without_secrets",
 ]

@@ -33,6 +33,7 @@ only atomic step is a conditional put of one key, such as a bucket, needs less: 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from heapq import merge
 from typing import NamedTuple, Protocol, TypeAlias, TypedDict, runtime_checkable
@@ -283,7 +284,7 @@ class Inventory(Protocol):
 
 
 class Subscription(Protocol):
-    """A wait for refs that move; one thread uses it."""
+    """A wait for refs that move; one thread or task uses it."""
 
     def wait(self, timeout_seconds: float) -> set[str]:
         """Return the names of refs that may have moved since the last call.
@@ -291,7 +292,15 @@ class Subscription(Protocol):
         It blocks until there is one, or until the time-out: then it returns an empty set. A name
         can be reported although nothing has changed (after a reconnect, all names are), and never
         the other way round: the caller reads the ref to find out.
+
+        Raises:
+            Closed: the subscription or its store was closed, before or meanwhile.
+            Unavailable: the store could not be asked until the time-out.
         """
+        ...
+
+    async def wait_async(self, timeout_seconds: float) -> set[str]:
+        """Do as `wait` does, while other tasks of the event loop continue."""
         ...
 
     def close(self) -> None:
@@ -305,6 +314,30 @@ class Notifier(Protocol):
 
     def subscribe(self, prefix: str = "") -> Subscription:
         """Return a subscription to all refs whose name starts with `prefix`."""
+        ...
+
+
+class RefTurn(Protocol):
+    """The place of one writer in the line for a ref."""
+
+    def wait(self) -> None:
+        """Line up after a race that was lost; the turn then lasts until its block ends."""
+        ...
+
+
+@runtime_checkable
+class TurnKeeper(Protocol):
+    """A store at which writers that race for one ref can line up.
+
+    A turn is advice: it keeps nobody from writing. It saves work that would be done in vain, and
+    lets nobody starve.
+    """
+
+    def turn(self, name: str) -> AbstractContextManager[RefTurn]:
+        """Lend a turn at a ref, to a writer that is about to read and then move it.
+
+        Without a race nobody waits. After one, entering waits for those who came before.
+        """
         ...
 
 
@@ -335,6 +368,13 @@ class Leaser(Protocol):
 
     def release(self, lease: Lease) -> None:
         """Give a lease back before it runs out; one that was lost already is ignored."""
+        ...
+
+    def leased(self, name: str) -> Lease | None:
+        """Return the lease that somebody has now; None if nobody has it.
+
+        `expires` is 0 if the store does not tell.
+        """
         ...
 
 
@@ -534,6 +574,23 @@ def held_by(store: Store, hashes: Sequence[Hash]) -> set[Hash]:
     if isinstance(store, Inventory):
         return store.holds(hashes)
     return set(store.read(hashes))
+
+
+class _FreeTurn:
+    """The turn at a ref of a store that keeps none: it waits for nobody."""
+
+    def wait(self) -> None:
+        """Wait for nobody."""
+
+
+FREE_TURN: AbstractContextManager[RefTurn] = nullcontext(_FreeTurn())
+"""A turn that waits for nobody."""
+
+
+def turn_at(store: Store, name: str) -> AbstractContextManager[RefTurn]:
+    """Lend a turn at a ref; at a store without turns it waits for nobody."""
+    keeper = getattr(store, "turn", None)  # isinstance() would take longer than a turn does
+    return FREE_TURN if keeper is None else keeper(name)
 
 
 # What a store uses for its answers.

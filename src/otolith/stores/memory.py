@@ -14,6 +14,7 @@ from otolith.stores.base import (
     Links,
     Move,
     Progress,
+    Subscription,
     Usage,
     check_batch,
     check_conditions,
@@ -23,6 +24,7 @@ from otolith.stores.base import (
     count_remembered,
     newest_first,
 )
+from otolith.stores.news import RefNews
 from otolith.types import Hash
 
 _V = TypeVar("_V")
@@ -37,6 +39,7 @@ class MemoryStore:
     def __init__(self, *, limit_bytes: int | None = None) -> None:
         self._limit_bytes = check_limit(limit_bytes)
         self._lock = Lock()
+        self._news: RefNews | None = None
         self._closed = False
         self._objects: dict[Hash, bytes] = {}
         self._refs: dict[str, Hash] = {}
@@ -51,7 +54,7 @@ class MemoryStore:
     @property
     def capabilities(self) -> Capabilities:
         """What this store can do."""
-        return Capabilities(collects=True)
+        return Capabilities(collects=True, notifies=True)
 
     def read(self, hashes: Sequence[Hash]) -> dict[Hash, bytes]:
         """Return the objects that are there; absent ones are left out."""
@@ -72,7 +75,11 @@ class MemoryStore:
             objects = {item.hash: bytes(item.data) for item in batch.objects}
             new = {name: data for name, data in objects.items() if name not in self._objects}
             check_quota(self._bytes, sum(map(len, new.values())), self._limit_bytes)
-            self._apply(batch, new)
+            try:
+                self._apply(batch, new)
+            finally:
+                if self._news is not None:  # also if it was interrupted: nobody knows when
+                    self._news.report({swap.name for swap in batch.swaps if swap.old != swap.new})
 
     def ref(self, name: str) -> Hash | None:
         """Return the hash that a ref names, or None."""
@@ -107,10 +114,20 @@ class MemoryStore:
             self._check_open()
             return Usage(len(self._objects), self._bytes, self._limit_bytes)
 
+    def subscribe(self, prefix: str = "") -> Subscription:
+        """Return a subscription to all refs whose name starts with `prefix`."""
+        with self._lock:
+            self._check_open()
+            if self._news is None:
+                self._news = RefNews()
+        return self._news.subscribe(prefix)
+
     def close(self) -> None:
         """Drop everything."""
         with self._lock:
             self._closed = True
+            if self._news is not None:
+                self._news.close()
             self._objects, self._refs, self._moves, self._fences = {}, {}, {}, {}
 
     def collect(

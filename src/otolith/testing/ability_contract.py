@@ -5,9 +5,11 @@ They are a part of `StoreContract`, and skip a store that does not claim the abi
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
+from threading import Thread
 from time import monotonic, sleep
 from typing import ClassVar, Protocol, cast
 
@@ -23,6 +25,7 @@ from otolith.stores import (
     Store,
     Subscription,
     Swap,
+    news_of,
 )
 from otolith.testing.store_samples import blob, outcome, put, run_in_threads
 
@@ -118,6 +121,19 @@ class AbilityContract:
         assert (lease.name, lease.holder) == ("job", "ann")
         assert leaser.lease("job", "bob", ttl_seconds=60) is None
         assert leaser.lease("other", "bob", ttl_seconds=60) is not None
+
+    def test_a_lease_can_be_looked_at(self, leaser: LeasingStore) -> None:
+        """Whoever asks learns who has it, until it was given back or has run out."""
+        assert leaser.leased("job") is None
+        lease = _granted(leaser.lease("job", "ann", ttl_seconds=60))
+        found = _granted(leaser.leased("job"))
+        assert found[:3] == lease[:3]
+        leaser.release(lease)
+        assert leaser.leased("job") is None
+        _granted(leaser.lease("job", "bob", ttl_seconds=0.5))
+        deadline = monotonic() + _SOON_SECONDS
+        while leaser.leased("job") is not None:
+            assert monotonic() < deadline, "a lease does not run out"
 
     def test_a_lease_is_renewed_by_its_holder(self, leaser: LeasingStore) -> None:
         """Renewing extends a lease, and its token stays: what was begun can be completed."""
@@ -255,6 +271,106 @@ class AbilityContract:
             notifier.write(Batch(swaps=[Swap("main", a.hash, a.hash)]))
         assert news.wait(0.05) == set()
         news.close()
+
+    def test_each_subscription_hears_what_it_asked_for(self, notifier: NotifyingStore) -> None:
+        """Two subscriptions at once, and one that begins later and hears only of what follows."""
+        one, other = notifier.subscribe("a/"), notifier.subscribe("b/")
+        put(notifier, "a/1", blob("1"))
+        put(notifier, "b/1", blob("1"))
+        assert _names_until(one, "a/1") == {"a/1"}
+        assert _names_until(other, "b/1") == {"b/1"}
+        one.close()
+        late = notifier.subscribe("a/")
+        put(notifier, "a/2", blob("2"))
+        assert "a/2" in _names_until(late, "a/2")
+        other.close()
+        late.close()
+
+    def test_moves_are_collected_while_nobody_waits(self, notifier: NotifyingStore) -> None:
+        """Names wait for whoever asks later; a wait without time returns what there is."""
+        news = notifier.subscribe()
+        assert news.wait(0) == set()
+        for name in ("x", "y", "z"):
+            put(notifier, name, blob(name))
+        names: set[str] = set()
+        deadline = monotonic() + _SOON_SECONDS
+        while names != {"x", "y", "z"}:
+            assert monotonic() < deadline, f"only {sorted(names)} were reported"
+            names |= news.wait(0)
+            sleep(0.002)
+        news.close()
+
+    @pytest.mark.parametrize("closes_store", [False, True])
+    def test_closing_ends_a_wait(self, notifier: NotifyingStore, *, closes_store: bool) -> None:
+        """A thread that waits gets `Closed` at once, when its subscription or its store closes."""
+        news = notifier.subscribe()
+        results: list[object] = []
+
+        def wait() -> None:
+            """Wait for something that does not happen."""
+            try:
+                results.append(news.wait(10 * _SOON_SECONDS))
+            except Closed:
+                results.append(Closed)
+
+        thread = Thread(target=wait)
+        thread.start()
+        thread.join(0.05)
+        (notifier if closes_store else news).close()
+        thread.join(_SOON_SECONDS)
+        assert not thread.is_alive(), "the wait does not end"
+        assert results == [Closed]
+
+    def test_a_task_waits_while_others_continue(self, notifier: NotifyingStore) -> None:
+        """`wait_async` returns what `wait` does; the event loop is free meanwhile."""
+        news = notifier.subscribe("main")
+
+        async def wait_and_move() -> set[str]:
+            """Wait in one task, and move a ref only when another one has been at work."""
+            waiting = asyncio.create_task(news.wait_async(_SOON_SECONDS))
+            for _ in range(3):
+                await asyncio.sleep(0)
+            assert not waiting.done()
+            await asyncio.to_thread(put, notifier, "main", blob("a"))
+            return await waiting
+
+        assert asyncio.run(wait_and_move()) == {"main"}
+        assert asyncio.run(news.wait_async(0.05)) == set()
+        news.close()
+        with pytest.raises(Closed):
+            asyncio.run(news.wait_async(0.05))
+
+    def test_a_task_that_waits_can_be_cancelled(self, notifier: NotifyingStore) -> None:
+        """The subscription can be used again afterwards, and has missed nothing."""
+        news = notifier.subscribe()
+
+        async def give_up() -> None:
+            """Wait, and be cancelled."""
+            async with asyncio.timeout(0.02):
+                await news.wait_async(_SOON_SECONDS)
+
+        with pytest.raises(TimeoutError):
+            asyncio.run(give_up())
+        put(notifier, "main", blob("a"))
+        assert _names_until(news, "main") == {"main"}
+        news.close()
+
+    def test_there_is_news_of_any_store(self, store: Store) -> None:
+        """`news_of` reports moves also of a store that does not tell: its refs are compared."""
+        a, b = blob("a"), blob("b")
+        put(store, "branch/gone", a)
+        news = news_of(store, "branch/")
+        put(store, "other", a)
+        put(store, "branch/main", a)
+        names = _names_until(news, "branch/main")
+        put(store, "branch/main", b)
+        names |= _names_until(news, "branch/main")
+        store.write(Batch(swaps=[Swap("branch/gone", a.hash, None)]))
+        names |= _names_until(news, "branch/gone")
+        assert names == {"branch/main", "branch/gone"}
+        news.close()
+        with pytest.raises(Closed):
+            news.wait(0)
 
     def test_a_closed_subscription_is_closed(self, notifier: NotifyingStore) -> None:
         """Closing twice is harmless; waiting then is `Closed`. Others hear on."""

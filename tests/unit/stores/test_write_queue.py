@@ -18,10 +18,11 @@ from otolith.errors import Busy
 from otolith.session import Repo
 from otolith.stores import SqliteStore
 from otolith.stores.sqlite.schema import StoreFile
-from otolith.stores.sqlite.write_queue import _COUNTER, _HAS_LOCKS, WriteQueue
+from otolith.stores.sqlite.tickets import COUNTER, HAS_LOCKS
+from otolith.stores.sqlite.write_queue import WriteQueue
 from tests.patience import HANG_SECONDS
 
-pytestmark = pytest.mark.skipif(not _HAS_LOCKS, reason="this system has no such locks")
+pytestmark = pytest.mark.skipif(not HAS_LOCKS, reason="this system has no such locks")
 
 
 class Writer:
@@ -60,7 +61,7 @@ def writers(path: Path):
 
 
 def tickets(path: Path) -> int:
-    return int(_COUNTER.unpack(Path(f"{path}-queue").read_bytes())[0])
+    return int(COUNTER.unpack(Path(f"{path}-queue").read_bytes()[:8])[0])
 
 
 def wait_for_tickets(path: Path, count: int) -> None:
@@ -139,7 +140,7 @@ def test_the_file_is_removed_by_the_last_and_made_again(path):
 def test_the_file_stays_while_somebody_is_in_the_queue(path):
     one, other = Writer(path), Writer(path)
     other.begin()
-    one.queue._open()
+    one.queue.place.open()
     one.close()
     assert Path(f"{path}-queue").exists()
     other.commit()
@@ -151,7 +152,7 @@ def test_a_counter_that_is_damaged_begins_again(path, content):
     Path(f"{path}-queue").write_bytes(content)
     writer = Writer(path)
     writer.begin()
-    assert _COUNTER.unpack(Path(f"{path}-queue").read_bytes()[:8]) == (1,)
+    assert COUNTER.unpack(Path(f"{path}-queue").read_bytes()[:8]) == (1,)
     writer.commit()
     writer.close()
 
@@ -190,8 +191,7 @@ def test_a_writer_waits_no_longer_than_its_time_allows(path, writers):
 
 def test_a_ticket_that_does_not_move_holds_nobody_up_for_long(path, writers):
     stuck, other = writers[:2]
-    stuck.queue._open()
-    stuck.queue.ticket = stuck.queue._draw(HANG_SECONDS)  # and is stopped here, by a debugger
+    stuck.queue.place.draw(HANG_SECONDS)  # and is stopped here, by a debugger
     other.begin()
     other.commit()
     stuck.queue.end()
@@ -245,7 +245,7 @@ def test_a_child_takes_a_place_of_its_own(tmp_path):
             status = 1
             try:
                 mine = repo.session("child")
-                mine["x"] = pool.queue._file
+                mine["x"] = pool.queue.place._file
                 pool.queue.turns_left = 1000
                 mine.commit()
                 status = 0

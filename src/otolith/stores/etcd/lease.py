@@ -61,6 +61,14 @@ class Leases:
             return []
         return [put(self._cluster.keys.fence(name), FenceRecord(record.token, leased=True))]
 
+    def holder(self, name: str) -> Lease | None:
+        """Return the lease that somebody has now; etcd removes those that ran out."""
+        (held,) = self._cluster.read([self._cluster.keys.lease(name)])
+        if not held.value:
+            return None
+        record = decode(held.value, LeaseRecord)
+        return Lease(name, record.holder, record.token, 0)
+
     def release(self, lease: Lease) -> None:
         """Give a lease back; one that was lost already is ignored."""
         key = self._cluster.keys.lease(lease.name)

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import secrets
 from copy import copy
+from weakref import WeakSet
 
 from otolith.errors import (
     Corrupt,
@@ -39,6 +40,7 @@ from otolith.stores.base import (
     ServerReporter,
     ServerRisk,
     Store,
+    Subscription,
     Swap,
     check_batch,
     check_limit,
@@ -61,7 +63,7 @@ from otolith.stores.etcd.key_layout import (
 )
 from otolith.stores.etcd.lease import Leases
 from otolith.stores.etcd.roots import Roots
-from otolith.stores.etcd.watch import EtcdSubscription
+from otolith.stores.etcd.watch import EtcdWatch
 from otolith.stores.layers import Layer
 from otolith.stores.url import open_store
 from otolith.types import Hash
@@ -94,6 +96,7 @@ class EtcdStore(Layer):
         self._read_only = read_only
         create = create and not read_only
         self._cluster = Cluster(Gateway(place))
+        self._watches: WeakSet[EtcdWatch] = WeakSet()
         try:
             found = self._find(create=create)
             objects = open_store(
@@ -199,10 +202,12 @@ class EtcdStore(Layer):
         collector = EtcdCollector(self._cluster, self._roots, links)
         return collector.run(forget_moves_before, progress=progress, dry_run=dry_run, erase=erase)
 
-    def subscribe(self, prefix: str = "") -> EtcdSubscription:
+    def subscribe(self, prefix: str = "") -> Subscription:
         """Return a subscription to all refs whose name starts with `prefix`."""
         self._cluster.gateway.check_open()
-        return EtcdSubscription(self._cluster, _text(prefix))
+        watch = EtcdWatch(self._cluster, _text(prefix))
+        self._watches.add(watch)
+        return watch.subscribe(prefix)
 
     def lease(self, name: str, holder: str, *, ttl_seconds: float) -> Lease | None:
         """Acquire or renew a lease; None if somebody else has it. etcd grants whole seconds."""
@@ -214,6 +219,10 @@ class EtcdStore(Layer):
         self._check_writable()
         self._leases.release(lease)
 
+    def leased(self, name: str) -> Lease | None:
+        """Return the lease that somebody has now; etcd does not tell for how long."""
+        return self._leases.holder(_text(name))
+
     def uncached(self) -> Store:
         """Return this store with the objects as they are at rest; refs are never cached."""
         store = copy(self)
@@ -222,6 +231,8 @@ class EtcdStore(Layer):
 
     def close(self) -> None:
         """Close the connections, and the store for objects."""
+        for watch in list(self._watches):
+            watch.close()
         self._cluster.gateway.close()
         self.inner.close()
 

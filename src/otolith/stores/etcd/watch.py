@@ -11,15 +11,14 @@ from __future__ import annotations
 import http.client
 import socket
 from contextlib import suppress
-from threading import Condition, Thread
-from time import monotonic
 
 import msgspec
 
-from otolith.errors import Closed, Error
+from otolith.errors import Error
 from otolith.stores.etcd.cluster import Cluster
 from otolith.stores.etcd.gateway import Body, KeyEntry
 from otolith.stores.etcd.key_layout import end_of
+from otolith.stores.listened_news import Alarm, ListenedNews
 
 _SILENCE_SECONDS = 5.0
 _PAUSE_SECONDS = 0.1
@@ -39,50 +38,45 @@ class _Line(msgspec.Struct, frozen=True):
     result: _News = _News(canceled=True)
 
 
-class EtcdSubscription:
-    """A wait for refs that move; one thread uses it."""
+class EtcdWatch(ListenedNews):
+    """The news of refs below one prefix, for one subscription."""
+
+    thread_name = "otolith-etcd-watch"
 
     def __init__(self, cluster: Cluster, prefix: str) -> None:
+        super().__init__()
         self._cluster = cluster
         self._start = cluster.keys.ref(prefix)
-        self._next = cluster.revision() + 1
-        self._changed = Condition()
-        self._names: set[str] = set()
-        self._closed = False
+        self._next = 0
         self._connection: http.client.HTTPConnection | None = None
-        self._thread = Thread(target=self._run, name="otolith etcd watch", daemon=True)
-        self._thread.start()
 
-    def wait(self, timeout_seconds: float) -> set[str]:
-        """Return the names of refs that may have moved; after the time-out, none."""
-        deadline = monotonic() + timeout_seconds
-        with self._changed:
-            while not self._names and not self._closed and (left := deadline - monotonic()) > 0:
-                self._changed.wait(left)
-            if self._closed:
-                raise Closed("this subscription was closed", hint="subscribe again")
-            names, self._names = self._names, set()
-            return names
-
-    def close(self) -> None:
-        """End the subscription. Closing twice is harmless."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
-            if self._connection is not None and self._connection.sock is not None:
-                with suppress(OSError):
-                    self._connection.sock.shutdown(socket.SHUT_RDWR)
-        self._thread.join()
-
-    def _run(self) -> None:
-        while not self._closed:
+    def listen(self, alarm: Alarm) -> None:
+        """Read the watch until the alarm; begin another one when it ends."""
+        if self._next == 0:
+            self._next = self._cluster.revision() + 1
+        if self.has_missed:
+            self._report_all()
+        self.begin()
+        while not alarm.wait(0) and not self.is_unwanted():
             with suppress(OSError, http.client.HTTPException, msgspec.DecodeError, Error):
-                self._listen()
-            with self._changed:
-                if not self._closed:
-                    self._changed.wait(_PAUSE_SECONDS)
+                self._listen(alarm)
+            if alarm.wait(_PAUSE_SECONDS):
+                return
 
-    def _listen(self) -> None:
+    def interrupt(self) -> None:
+        """End the watch that is being read."""
+        with self.changed:
+            link = self._connection
+            if link is not None and link.sock is not None:
+                with suppress(OSError):
+                    link.sock.shutdown(socket.SHUT_RDWR)
+
+    def forget(self) -> None:
+        """Start anew in a forked child: the connection is its parent's."""
+        super().forget()
+        self._connection = None
+
+    def _listen(self, alarm: Alarm) -> None:
         request: Body = {
             "key": self._start,
             "range_end": end_of(self._start),
@@ -91,25 +85,22 @@ class EtcdSubscription:
         gateway = self._cluster.gateway
         body: Body = {"create_request": request}
         with gateway.stream("/v3/watch", body, timeout_seconds=_SILENCE_SECONDS) as (link, reply):
-            with self._changed:
+            with self.changed:
                 self._connection = link
-                if self._closed:
-                    return
+            if alarm.wait(0):  # it rang before there was anything to interrupt
+                return
             while line := reply.readline():
                 news = msgspec.json.decode(line, type=_Line, strict=False).result
                 if news.canceled or news.compact_revision:
                     self._report_all()
                     return
-                self._report({event.kv.key for event in news.events})
+                self.report(self._names({event.kv.key for event in news.events}))
                 revisions = [event.kv.mod_revision for event in news.events]
                 self._next = max([self._next, *(revision + 1 for revision in revisions)])
 
     def _report_all(self) -> None:
         self._next = self._cluster.revision() + 1
-        self._report({entry.key for entry in self._cluster.scan(self._start)})
+        self.report(self._names({entry.key for entry in self._cluster.scan(self._start)}))
 
-    def _report(self, keys: set[bytes]) -> None:
-        if keys:
-            with self._changed:
-                self._names |= set(map(self._cluster.keys.name_of_ref, keys))
-                self._changed.notify_all()
+    def _names(self, keys: set[bytes]) -> set[str]:
+        return set(map(self._cluster.keys.name_of_ref, keys))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Unpack
 
 from otolith.errors import Corrupt, Unsupported
@@ -20,11 +21,13 @@ from otolith.stores.base import (
     Move,
     Notifier,
     Preparer,
+    RefTurn,
     Store,
     Subscription,
     Usage,
     digest,
     held_by,
+    turn_at,
 )
 from otolith.types import Hash
 
@@ -108,6 +111,10 @@ class Layer:
             raise self._lacks("does not tell which refs move")
         return self.inner.subscribe(prefix)
 
+    def turn(self, name: str) -> AbstractContextManager[RefTurn]:
+        """Lend a turn at a ref, which waits for nobody if the inner store keeps none."""
+        return turn_at(self.inner, name)
+
     def lease(self, name: str, holder: str, *, ttl_seconds: float) -> Lease | None:
         """Acquire or renew a lease; None if somebody else has it."""
         if not isinstance(self.inner, Leaser):
@@ -119,6 +126,12 @@ class Layer:
         if not isinstance(self.inner, Leaser):
             raise self._lacks("grants no leases")
         self.inner.release(lease)
+
+    def leased(self, name: str) -> Lease | None:
+        """Return the lease that somebody has now."""
+        if not isinstance(self.inner, Leaser):
+            raise self._lacks("grants no leases")
+        return self.inner.leased(name)
 
     def expire(self, prefix: str, seconds: float | None, *, links: Links) -> None:
         """Remove each family of refs below a prefix that no write has touched for so long."""

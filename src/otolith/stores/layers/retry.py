@@ -99,6 +99,11 @@ class RetryingStore(Layer):
         ask = super().lease
         return self._repeated(lambda: ask(name, holder, ttl_seconds=ttl_seconds))
 
+    def leased(self, name: str) -> Lease | None:
+        """Return the lease that somebody has now."""
+        ask = super().leased
+        return self._repeated(lambda: ask(name))
+
     def _repeated(self, call: Callable[[], _T]) -> _T:
         """Return the result of a call, which is repeated while there is patience left."""
         deadline = monotonic() + self._patience_seconds

@@ -15,7 +15,7 @@ is not repeated here; whoever repeats it swaps from the same old value, so it la
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from typing import Any, Literal, NoReturn, TypeAlias
 
 import psycopg
@@ -39,6 +39,7 @@ from otolith.stores.base import (
     Links,
     Move,
     Progress,
+    RefTurn,
     ServerFacts,
     ServerRisk,
     Subscription,
@@ -53,6 +54,7 @@ from otolith.stores.postgres import connections
 from otolith.stores.postgres.gc import PostgresCollector
 from otolith.stores.postgres.listener import RefListener
 from otolith.stores.postgres.objects import decode, encode
+from otolith.stores.postgres.ref_lines import AdvisoryLines
 from otolith.stores.postgres.schema import StoreSchema
 from otolith.stores.postgres.statements import (
     BIGINT,
@@ -106,6 +108,8 @@ _USAGE = "select sum(objects)::bigint, sum(bytes)::bigint from {s}.tally"
 _FACTS = b"""select current_setting('server_version'), current_setting('fsync'),
     current_setting('synchronous_standby_names'), (select count(*) from pg_stat_replication)"""
 _LEASE = "select {s}.lease_1(%b, %b, %b::bigint)"
+_LEASED = """select holder, token, expires from {s}.fence
+    where name = %b and holder is not null and expires > {s}.now_1()"""
 _RELEASE = """update {s}.fence set expires = 0
     where name = %b and token = %b::bigint and holder = %b"""
 
@@ -149,6 +153,7 @@ class PostgresStore:
             self._connections.close()
             raise
         self._listener = RefListener(self._connections, self._schema)
+        self._lines = AdvisoryLines(self._connections, self._schema, self._turns)
 
     def __repr__(self) -> str:
         """Show the place and the schema."""
@@ -177,6 +182,8 @@ class PostgresStore:
         if verdict[0] != _LANDED:
             self._refuse(batch, verdict)
         self._turns.landed(batch.swaps, loser=verdict[1])
+        if verdict[1]:
+            self._lines.note_race(min(swap.name for swap in batch.swaps))  # as `write_1` has it
 
     def ref(self, name: str) -> Hash | None:
         """Return the hash that a ref names, or None."""
@@ -226,6 +233,10 @@ class PostgresStore:
         self._connections.check_open()
         return self._listener.subscribe(prefix)
 
+    def turn(self, name: str) -> AbstractContextManager[RefTurn]:
+        """Lend a turn at a ref, for a writer that reads it and then moves it."""
+        return self._lines.turn(name)
+
     def lease(self, name: str, holder: str, *, ttl_seconds: float) -> Lease | None:
         """Acquire a lease, or renew it if this holder has it; None if somebody else has it."""
         self._check_writable()
@@ -238,6 +249,12 @@ class PostgresStore:
         """Give a lease back before it runs out; one that was lost already is ignored."""
         self._check_writable()
         self._ask(self._release, [_encoded(lease.name), lease.token, _encoded(lease.holder)])
+
+    def leased(self, name: str) -> Lease | None:
+        """Return the lease that somebody has now, by the clock of the server."""
+        for holder, token, expires in self._ask(self._leased, [_encoded(name)]):
+            return Lease(name, holder.decode(), token, expires)
+        return None
 
     def collect(
         self,
@@ -267,6 +284,7 @@ class PostgresStore:
         self._moves, self._all_moves = statement(_MOVES), statement(_ALL_MOVES)
         self._find, self._usage = statement(_FIND), statement(_USAGE)
         self._lease, self._release = statement(_LEASE), statement(_RELEASE)
+        self._leased = statement(_LEASED)
 
     def _ask(self, query: bytes | PreparedStatement, parameters: Sequence[Any]) -> list[Row]:
         return self._connections.ask(query, parameters)

@@ -1,92 +1,81 @@
 """News of moved refs, by publish and subscribe.
 
 A script that moves refs publishes their names, separated by NUL. Redis forgets a message that
-nobody receives, so a subscription that lost its connection reports all names once it has another.
+nobody receives, so whoever lost its connection reports all names once it has another.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from time import monotonic, sleep
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from redis import exceptions
-
-from otolith.errors import Closed, Unavailable
+from otolith.errors import Unavailable
+from otolith.stores.listened_news import CHECK_SECONDS, Alarm, ListenedNews
 from otolith.stores.redis.client import Client, RedisConnection, pack
+from otolith.stores.redis.refs import ref_names
 
 _PAUSE_SECONDS = 0.1
 
 
-class RedisSubscription:
-    """A wait for refs that move, over a connection of its own; one thread uses it."""
+class RedisNews(ListenedNews):
+    """The subscriptions to a store on a server, over a connection of its own."""
 
-    def __init__(self, client: Client, prefix: str, names: Callable[[], list[str]]) -> None:
+    def __init__(self, client: Client) -> None:
+        super().__init__()
         self._client = client
-        self._prefix = prefix
-        self._names = names
-        self._is_closed = False
-        self._wire: RedisConnection | None = self._connected()
 
-    def wait(self, timeout_seconds: float) -> set[str]:
-        """Return the names of refs that may have moved since the last call.
+    def listen(self, alarm: Alarm) -> None:
+        """Listen until the alarm; connect again when the connection is lost.
 
         Raises:
-            Unavailable: the server could not be reached until the time-out.
-            Closed: the subscription or its store was closed.
+            Unavailable, Denied: the server cannot be listened to.
         """
-        deadline = monotonic() + timeout_seconds
-        while True:
-            self._check_open()
-            if self._wire is None:
-                return self._all_names(deadline)
-            left = max(0.0, deadline - monotonic())
-            try:
-                message = self._message(self._wire, left)
-            except (exceptions.RedisError, OSError):
-                self._wire.disconnect()
-                self._wire = None
-                continue
-            names = {name for name in message if name.startswith(self._prefix)}
-            if names or monotonic() >= deadline:
-                return names
+        while not self._listen_once(alarm):
+            if alarm.wait(_PAUSE_SECONDS):
+                return
 
-    def close(self) -> None:
-        """End the subscription. Closing twice is harmless."""
-        self._is_closed = True
-        wire, self._wire = self._wire, None
-        if wire is not None:
+    def _listen_once(self, alarm: Alarm) -> bool:
+        """Listen on one connection; return whether it ended with the alarm."""
+        try:
+            with self._connected() as wire:
+                self.begin()
+                has_rung = False
+                while not has_rung and not self.is_unwanted():
+                    self.report(_received(wire))
+                    has_rung = alarm.wait(CHECK_SECONDS, _descriptor(wire))
+        except Unavailable as error:
+            self.has_missed, self.failure = True, error
+            if not self.is_listening:
+                raise
+            return False
+        return True
+
+    @contextmanager
+    def _connected(self) -> Iterator[RedisConnection]:
+        """Lend a connection on which the server has confirmed the subscription."""
+        wire = self._client.dial()
+        try:
+            with self._client.translated():
+                wire.send_packed_command([pack(("SUBSCRIBE", self._client.channel))])
+                wire.read_response(disable_decoding=True)
+                if self.has_missed:
+                    self.report(set(ref_names(self._client)))
+                yield wire
+        finally:
             wire.disconnect()
 
-    def _check_open(self) -> None:
-        self._client.check_open()
-        if self._is_closed:
-            raise Closed("this subscription was closed", hint="subscribe again")
 
-    def _connected(self) -> RedisConnection:
-        """Return a connection on which the server has confirmed the subscription."""
-        wire = self._client.dial()
-        with self._client.translated():
-            wire.send_packed_command([pack(("SUBSCRIBE", self._client.channel))])
-            wire.read_response(disable_decoding=True)
-        return wire
+def _descriptor(wire: RedisConnection) -> int | None:
+    link = wire._sock  # noqa: SLF001 - redis-py shows it nowhere else
+    return None if link is None else link.fileno()
 
-    def _all_names(self, deadline: float) -> set[str]:
-        """Connect again; what moved meanwhile is not known."""
-        while True:
-            try:
-                self._wire = self._connected()
-                return set(self._names())
-            except Unavailable:
-                if monotonic() >= deadline:
-                    raise
-                sleep(min(_PAUSE_SECONDS, max(0.0, deadline - monotonic())))
 
-    def _message(self, wire: RedisConnection, left: float) -> list[str]:
-        """Return the names of one message, or nothing after a time."""
-        if not wire.can_read(timeout=left):
-            return []
+def _received(wire: RedisConnection) -> set[str]:
+    """Return the names in all messages that have arrived."""
+    names = set[str]()
+    while wire.can_read(timeout=0):
         reply: Any = wire.read_response(disable_decoding=True)
-        return (
-            [str(name, "utf-8") for name in reply[2].split(b"\0")] if reply[0] == b"message" else []
-        )
+        if reply[0] == b"message":
+            names |= {str(name, "utf-8") for name in reply[2].split(b"\0")}
+    return names

@@ -351,6 +351,17 @@ return {token, till}
 """,
 )
 
+LEASED = LuaScript(
+    _COMMON,
+    r"""
+local lease = redis.call('HGET', p .. 'leases', ARGV[1])
+if not lease then return false end
+local token, till, owner = lease:match('^(%d+) (%d+) (.*)$')
+if tonumber(till) <= now() then return false end
+return {token, till, owner}
+""",
+)
+
 RELEASE = LuaScript(
     _COMMON,
     r"""

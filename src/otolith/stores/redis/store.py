@@ -62,7 +62,7 @@ from otolith.stores.redis.client import (
     foreign_keys,
 )
 from otolith.stores.redis.gc import RedisCollector
-from otolith.stores.redis.news import RedisSubscription
+from otolith.stores.redis.news import RedisNews
 from otolith.stores.redis.refs import encode_stamp, histories, parts, ref_names
 from otolith.stores.turns import WriterTurns
 from otolith.types import Hash
@@ -111,6 +111,7 @@ class RedisStore:
         self._read_only = read_only
         self._client = Client(RedisAddress.of(url))
         self._turns = WriterTurns()
+        self._news = RedisNews(self._client)
         self._links: Links | None = None
         self._sweeper: Thread | None = None
         self._sweeper_lock = Lock()
@@ -238,7 +239,8 @@ class RedisStore:
 
         A ref that expires is reported when it is removed, which can be later.
         """
-        return RedisSubscription(self._client, prefix, lambda: ref_names(self._client, prefix))
+        self._client.check_open()
+        return self._news.subscribe(prefix)
 
     def lease(self, name: str, holder: str, *, ttl_seconds: float) -> Lease | None:
         """Acquire or renew a lease, by the clock of the server; None if somebody else has it."""
@@ -251,6 +253,11 @@ class RedisStore:
         """Give a lease back before it runs out; one that was lost already is ignored."""
         self._check_writable()
         self._client.run(scripts.RELEASE, lease.name, lease.token, lease.holder)
+
+    def leased(self, name: str) -> Lease | None:
+        """Return the lease that somebody has now, by the clock of the server."""
+        found = self._client.run(scripts.LEASED, name)
+        return Lease(name, found[2].decode(), int(found[0]), int(found[1])) if found else None
 
     def expire(self, prefix: str, seconds: float | None, *, links: Links) -> None:
         """Remove each family of refs below a prefix that no write has touched for so long."""
@@ -280,6 +287,7 @@ class RedisStore:
 
     def close(self) -> None:
         """Close the connections. Closing twice is harmless."""
+        self._news.close()
         self._client.close()
         with self._sweeper_lock:
             sweeper = self._sweeper

@@ -106,6 +106,7 @@ class ConnectionPool:
         self._lent: WeakSet[ReadTransaction] = WeakSet()
         self._lent_lock = Lock()
         self._writer: apsw.Connection | None = None
+        self._watcher: apsw.Connection | None = None
         self._inodes: list[tuple[int, int] | None] = [None] * 3
         if file.read_only:
             self._idle.append(connect_reader(file))
@@ -217,6 +218,25 @@ class ConnectionPool:
                 return
         close_after_error(connection)
 
+    @contextmanager
+    def watching(self) -> Iterator[apsw.Connection]:
+        """Lend the connection that notices what others commit; one thread uses it."""
+        token = ReadTransaction(self)
+        try:
+            with self._lent_lock:
+                self._lent.add(token)
+            self.check_open()
+            if self._watcher is None:
+                self._watcher = connect_reader(self.file)
+            yield self._watcher
+        except apsw.Error as error:
+            watcher, self._watcher = self._watcher, None
+            if watcher is not None:
+                close_after_error(watcher)
+            raise translated(error, self.file.path) from error
+        finally:
+            self.forget(token)
+
     # The end
 
     def close(self) -> None:
@@ -230,13 +250,17 @@ class ConnectionPool:
                 raise translated(error, self.file.path) from error
             self.queue.close()
             # Only now: if this is interrupted, closing again closes what is left.
-            self._idle, self._writer = [], None
+            self._idle, self._writer, self._watcher = [], None, None
+
+    def _readers(self) -> list[apsw.Connection]:
+        """Return the connections that nobody has at present, without the writer."""
+        return [*self._idle, *([self._watcher] if self._watcher is not None else [])]
 
     def _close_all(self) -> None:
         with ExitStack() as closing:
             if self._writer is not None:
                 closing.callback(self._close_writer, self._writer)
-            for connection in self._idle:
+            for connection in self._readers():
                 closing.callback(connection.close)
 
     def _close_writer(self, connection: apsw.Connection) -> None:
@@ -272,8 +296,8 @@ class ConnectionPool:
     def after_fork_in_child(self) -> None:
         """Close what the child has inherited."""
         self.lock, self._lent_lock = Lock(), Lock()
-        inherited = [*self._idle, *([self._writer] if self._writer is not None else [])]
-        self._idle, self._writer, self._lent = [], None, WeakSet()
+        inherited = [*self._readers(), *([self._writer] if self._writer is not None else [])]
+        self._idle, self._writer, self._watcher, self._lent = [], None, None, WeakSet()
         for callback in self.after_fork:
             callback()
         if self._orphaned:

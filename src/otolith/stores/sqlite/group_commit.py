@@ -162,7 +162,7 @@ class GroupCommit:
                 self._undo(connection)
             raise
         finally:
-            if self._pool.queue.ticket is not None:
+            if self._pool.queue.place.ticket is not None:
                 self._pool.queue.end()
 
     def _begin(self, connection: apsw.Connection) -> None:

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from copy import copy
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from threading import Thread
@@ -31,7 +32,9 @@ from otolith.stores.base import (
     Move,
     Object,
     Progress,
+    RefTurn,
     Store,
+    Subscription,
     Usage,
     check_header,
     check_limit,
@@ -45,12 +48,14 @@ from otolith.stores.sqlite import schema
 from otolith.stores.sqlite.connections import ConnectionPool
 from otolith.stores.sqlite.gc import SqliteCollector
 from otolith.stores.sqlite.group_commit import GroupCommit
+from otolith.stores.sqlite.news import SqliteNews
 from otolith.stores.sqlite.objects import ObjectTable, PreparedRow, PreparedRows
+from otolith.stores.sqlite.ref_lines import TicketLines
 from otolith.stores.sqlite.refs import MoveTable, RefTable
 from otolith.stores.sqlite.sql import ask
 from otolith.types import Hash
 
-_CAPABILITIES = Capabilities(verified=True, durable=True, shared=True, collects=True)
+_CAPABILITIES = Capabilities(verified=True, durable=True, shared=True, collects=True, notifies=True)
 _TWO_THREADS_FROM_BYTES = 1 << 20
 
 
@@ -166,6 +171,15 @@ class SqliteStore:
             size = connection.pragma("page_count") * connection.pragma("page_size")
             return Usage(count, size, self._connections.file.limit_bytes)
 
+    def subscribe(self, prefix: str = "") -> Subscription:
+        """Return a subscription to all refs whose name starts with `prefix`."""
+        self._connections.check_open()
+        return self._news.subscribe(prefix)
+
+    def turn(self, name: str) -> AbstractContextManager[RefTurn]:
+        """Lend a turn at a ref, for a writer that reads it and then moves it."""
+        return self._lines.turn(name)
+
     def collect(
         self,
         links: Links,
@@ -200,7 +214,21 @@ class SqliteStore:
     def close(self) -> None:
         """Close the file. Closing twice is harmless."""
         self._prepared.clear()
+        if "_news" in vars(self):
+            self._news.close()
         self._connections.close()
+        if "_lines" in vars(self):
+            self._lines.close()
+
+    @cached_property
+    def _lines(self) -> TicketLines:
+        lines = TicketLines(self._connections.file)
+        self._connections.after_fork.append(lines.forget)
+        return lines
+
+    @cached_property
+    def _news(self) -> SqliteNews:
+        return SqliteNews(self._connections)
 
     def _open_tables(self, *, remembers: bool = False) -> None:
         self._objects = ObjectTable(self.path)
