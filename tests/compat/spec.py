@@ -12,6 +12,8 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 
+from otolith.codecs import Document
+from otolith.types import RunKey
 from tests.compat.golden_values import Celsius, Pair, Phase, Point, Profile, Rights, Turn
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/reference/format-v1.md"
@@ -19,7 +21,8 @@ PAGE = Path(__file__).resolve().parents[2] / "docs/reference/format-v1.md"
 NAMES: dict[str, Any] = {
     each.__name__: each
     for each in (date, datetime, time, timedelta, timezone, Decimal, UUID, ZoneInfo, PurePosixPath,
-                 PureWindowsPath, Phase, Rights, Point, Pair, Turn, Profile, Celsius)
+                 PureWindowsPath, Phase, Rights, Point, Pair, Turn, Profile, Celsius,
+                 Document, RunKey)
 } | {"UTC": UTC, "nan": float("nan"), "numpy": np, "pandas": pd}  # fmt: skip
 
 

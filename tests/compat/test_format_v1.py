@@ -118,7 +118,9 @@ def test_the_second_reader_notices_a_node_that_ends_elsewhere():
     reader.rows.close()
 
 
-@pytest.mark.parametrize("name", ["reader.py", "reader_rows.py", "reader_values.py"])
+@pytest.mark.parametrize(
+    "name", ["reader.py", "reader_rows.py", "reader_values.py", "reader_documents.py"]
+)
 def test_the_second_reader_owes_nothing_to_the_first(name):
     source = (GOLDEN.parent / name).read_text()
 

@@ -83,6 +83,23 @@ def test_its_branches_merge(repo):
     assert sorted(merged["notes"]) == ["base", "main", "right"]
 
 
+OURS = {"dataclass/x": 7, "namedtuple/left": "l", "msgspec/role": "tool", "pydantic/name": "Bob"}
+THEIRS = {"dataclass/y": 9.5, "namedtuple/right": "r", "msgspec/tokens": 9, "pydantic/age": 9}
+
+
+def test_its_models_merge_by_field(repo):
+    ours = repo.session("values").fork("ours", at=_named("every kind of value"))
+    fork = ours.fork("theirs")
+    for branch, edits in ((ours, OURS), (fork, THEIRS)):
+        for path, value in edits.items():
+            branch[f"models/{path}"] = value
+        branch.commit("edited")
+
+    assert ours.merge(fork).ok
+    assert {path: ours[f"models/{path}"] for path in OURS | THEIRS} == OURS | THEIRS
+    assert verify(repo, level="deep").ok
+
+
 def test_what_was_put_away_can_be_gone_on_with(repo):
     main, ours = repo.session("values"), repo.session("conflict")
     main.unstash()

@@ -1,4 +1,4 @@
-"""Texts: words and stems, terms for search, estimates of tokens, and values on one line.
+"""Texts: words and stems, terms for search, what was replaced, and values on one line.
 
 Names are loaded on first use; rooms with hot paths import the modules themselves.
 """
@@ -18,16 +18,19 @@ if TYPE_CHECKING:
         quoted,
         size_text,
     )
+    from otolith.text.replacements import Replacement, edits_between
     from otolith.text.terms import signs
     from otolith.text.words import Word, content_words, is_german, stem, words_in
 
 __all__ = [
+    "Replacement",
     "Word",
     "bracketed",
     "clip",
     "clip_pieces",
     "content_words",
     "dotted_name",
+    "edits_between",
     "is_german",
     "parse_size",
     "printable",
@@ -39,9 +42,11 @@ __all__ = [
 ]
 
 _HOME = dict.fromkeys(__all__, "lines") | {
+    "Replacement": "replacements",
     "Word": "words",
     "content_words": "words",
     "is_german": "words",
+    "edits_between": "replacements",
     "signs": "terms",
     "stem": "words",
     "words_in": "words",
