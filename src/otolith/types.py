@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from enum import IntEnum
 from reprlib import Repr
+from struct import Struct
 from typing import NamedTuple, NewType, TypeAlias, TypeVar
 
 T = TypeVar("T")
@@ -57,6 +58,7 @@ class Tag(IntEnum):
     GRAPH = 32  # a value that contains itself, each object in it once
     SAME = 33  # list of steps: in a GRAPH, the object that they lead to from its top
     ORDERED = 34  # a dict with a tree that is not in key order; only the core reads and writes it
+    DOCUMENT = 35  # dict: run -> edits, of a text that several edit at once
 
 
 CHUNK_BYTES = 65_520
@@ -91,6 +93,37 @@ class Piece:
 
     def __init__(self, memory: memoryview) -> None:
         self.view = memory
+
+
+class RunKey(NamedTuple):
+    """The edits of a document that one writer made, from number `start` up to `stop`.
+
+    A writer is one process that edits; an inserted or deleted character is one edit. Runs are
+    stored under their keys as bytes, so they are in order of their writers, and then as they were
+    made.
+    """
+
+    writer: int
+    start: int
+    stop: int
+
+    @classmethod
+    def load(cls, key: object) -> RunKey | None:
+        """Return the run of a stored key; None if it is not one."""
+        if type(key) is not bytes or len(key) != _RUN_KEY.size:
+            return None
+        found = cls(*_RUN_KEY.unpack(key))
+        return found if found.start < found.stop <= MOST_EDITS else None
+
+    def dump(self) -> bytes:
+        """Return the key as it is stored: 8 bytes of the writer, 4 of each number, big endian."""
+        return _RUN_KEY.pack(*self)
+
+
+_RUN_KEY = Struct(">QII")
+
+MOST_EDITS = 2**31 - 1
+"""So many characters can one writer insert and delete."""
 
 
 class Tagged(NamedTuple):

@@ -5,11 +5,12 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from otolith.codecs import Codecs
+from otolith.codecs.documents import DocumentCodec
 from otolith.testing import codec_contract
 from otolith.testing import strategies as values
 from otolith.types import Tag
 from tests.unit.codecs import classes as c
-from tests.unit.codecs import data
+from tests.unit.codecs import data, texts
 
 PARTS = values.rich_values(max_leaves=4)
 
@@ -80,6 +81,11 @@ class TestArrays(EveryCodec):
 
 class TestFrames(TestArrays):
     values = data.pandas_values()
+
+
+class TestDocuments(codec_contract.CodecContract):
+    codec = DocumentCodec()
+    values = texts.documents()
 
 
 def test_every_tag_has_a_codec():

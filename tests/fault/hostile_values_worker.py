@@ -187,6 +187,9 @@ class _AsStored:
     def lift(self, code: int, data: object) -> object:
         return Tagged(code, data)
 
+    def validator(self, name: str) -> None:
+        return None
+
 
 def stored(value: object) -> Any:
     """Return a value as it is stored, tags and all."""

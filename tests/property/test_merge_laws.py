@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import dataclass, replace
 from itertools import count
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 import otolith
 from otolith.core.merge.values import combine_lines
-from tests.reference.model_values import ABSENT, brute_list_merge, brute_merge
+from tests.reference.model_values import ABSENT, RECORDS, Record, brute_list_merge, brute_merge
 
 MANY = settings(max_examples=4 * settings().max_examples)
 SYMMETRIC = ["error", "last-writer", "max", "min", "counter", "set", "append", "map", "text"]
@@ -23,12 +24,15 @@ values = st.recursive(
         st.lists(inner, max_size=4)
         | st.dictionaries(st.sampled_from("abc"), inner, max_size=3)
         | st.sets(st.integers(0, 4), max_size=3)
+        | st.builds(Record, inner, inner)
     ),
     max_leaves=8,
 )
 states = st.dictionaries(st.sampled_from("pqrs"), values, max_size=4)
 rules = st.dictionaries(
-    st.sampled_from(["p", "q", "*", "p/*", "**", "**/a"]), st.sampled_from(SYMMETRIC), max_size=3
+    st.sampled_from(["p", "q", "*", "p/*", "**", "**/a", "**/x"]),
+    st.sampled_from(SYMMETRIC),
+    max_size=3,
 )
 
 
@@ -116,6 +120,8 @@ def spelled(value):
         return [(repr(key), spelled(part)) for key, part in value.items()]
     if type(value) is list:
         return [spelled(part) for part in value]
+    if type(value) in RECORDS:
+        return type(value).__name__, spelled(vars(value))
     return repr(sorted(value)) if type(value) is set else repr(value)
 
 
@@ -216,6 +222,16 @@ def test_texts_edited_in_different_places_keep_both_edits(head, body, tail, othe
     assert merged == "".join(["=== 0\n", *theirs])
 
 
+@dataclass
+class Work:
+    """The same as in a state, in the fields of a model."""
+
+    count: int
+    log: list[int]
+    seen: set[int]
+    by_name: dict[str, int]
+
+
 class Actor:
     """A branch, and the numbers of all the work that is in it."""
 
@@ -224,10 +240,11 @@ class Actor:
         self.work: frozenset[int] = frozenset()
 
     def do(self, number):
-        self.branch.counter("count").add(1)
-        self.branch.list("log").append(number)
-        self.branch.set("seen").add(number)
-        self.branch.map("by name")[f"work {number}"] = number
+        for prefix in ("", "work/"):
+            self.branch.counter(f"{prefix}count").add(1)
+            self.branch.list(f"{prefix}log").append(number)
+            self.branch.set(f"{prefix}seen").add(number)
+            self.branch.map(f"{prefix}by_name")[f"work {number}"] = number
         self.branch.commit(f"work {number}")
         self.work |= {number}
 
@@ -237,15 +254,13 @@ class Actor:
 
     def shown(self):
         state = self.branch.to_dict()
-        return {**state, "log": sorted(state.get("log", []))}
+        model = state.pop("work")
+        return {**state, "log": sorted(state["log"])}, replace(model, log=sorted(model.log))
 
     def truth(self):
-        return {
-            "log": sorted(self.work),
-            **({"count": len(self.work)} if self.work else {}),
-            **({"seen": set(self.work)} if self.work else {}),
-            **({"by name": {f"work {n}": n for n in self.work}} if self.work else {}),
-        }
+        names = {f"work {n}": n for n in self.work}
+        model = Work(len(self.work), sorted(self.work), set(self.work), names)
+        return {"log": model.log, **(vars(model) if self.work else {})}, model
 
 
 def history(seed, steps):
@@ -253,6 +268,8 @@ def history(seed, steps):
     chance = random.Random(seed)
     state = memory().session("s")
     state.list("log").extend([])
+    state["work"] = Work(0, [], set(), {})
+    state.policy("work/log", "append")
     state.commit()
     actors = [Actor(state), Actor(state.fork("b")), Actor(state.fork("c"))]
     for number in range(steps):

@@ -8,7 +8,13 @@ from hypothesis import strategies as st
 import otolith
 from otolith.codecs import identical
 from otolith.testing import strategies
-from tests.reference.model_values import ABSENT, ModelChange, brute_changes, patched
+from tests.reference.model_values import (
+    ABSENT,
+    ModelChange,
+    Record,
+    brute_changes,
+    patched,
+)
 
 MANY = settings(max_examples=4 * settings().max_examples)
 
@@ -18,6 +24,7 @@ nested = st.recursive(
     lambda inner: (
         st.lists(inner, max_size=6)
         | st.dictionaries(st.sampled_from(["a", "b", "c", 1, 2]), inner, max_size=4)
+        | st.builds(Record, inner, inner)
     ),
     max_leaves=25,
 )
@@ -37,12 +44,18 @@ def committed(*goals):
     return state, made
 
 
+def parts_of(value):
+    """Return the fields of a model as a dict; any other value as it is."""
+    return vars(value) if type(value) is Record else value
+
+
 def as_model(change):
     old = ABSENT if change.kind == "added" else change.old
     return ModelChange(change.keys, old, ABSENT if change.kind == "removed" else change.new)
 
 
 def has_list(value):
+    value = parts_of(value)
     if type(value) is dict:
         return any(map(has_list, value.values()))
     return type(value) is list
@@ -98,6 +111,7 @@ def in_maps(value, keys):
     """Return how far a place is reached through maps: two lists may be matched in several ways."""
     steps = []
     for key in keys:
+        value = parts_of(value)
         if type(value) is not dict:
             break
         steps.append(key)

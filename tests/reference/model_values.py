@@ -31,6 +31,25 @@ ABSENT: Any = _Absent()
 """Where there is no value."""
 
 
+@dataclass
+class Record:
+    """A model: it merges and is compared by field."""
+
+    x: Any = None
+    y: Any = None
+
+
+@dataclass(frozen=True)
+class Pin:
+    """A model that cannot be changed in place."""
+
+    x: Any = None
+    z: Any = None
+
+
+RECORDS = (Record, Pin)
+
+
 def find(value: Any, path: Path) -> Any:
     """Return what is at a path, or ABSENT."""
     for key in path:
@@ -39,6 +58,8 @@ def find(value: Any, path: Path) -> Any:
             value = ABSENT if at is None else value[at]
         elif type(value) is dict:
             value = value.get(key, ABSENT)
+        elif type(value) in RECORDS:
+            value = vars(value).get(key, ABSENT)
         else:
             return ABSENT
     return value
@@ -70,6 +91,8 @@ def remove(state: State, path: Path) -> State:
         raise KeyNotFound(f"nothing at {path}")
     changed = deepcopy(state)
     holder = find(changed, path[:-1])
+    if type(holder) in RECORDS:
+        raise BadPath(f"{path} is a field")
     del holder[index(path[-1], len(holder)) if type(holder) is list else path[-1]]
     return changed
 
@@ -82,6 +105,11 @@ def _write(holder: Any, path: Path, value: Any, above: Path) -> None:
             raise KeyNotFound(f"nothing at {here}")
     elif type(holder) is dict:
         key = path[0]
+    elif type(holder) in RECORDS:
+        if path[0] not in vars(holder):
+            raise KeyNotFound(f"nothing at {here}")
+        _write(vars(holder), path, value, above)
+        return
     else:
         raise BadPath(f"{above} has no parts")
     if len(path) == 1:
@@ -128,6 +156,9 @@ def brute_changes(old: Any, new: Any, path: Path = ()) -> Iterator[ModelChange]:
             yield ModelChange(path, old, new)
         for key in {**old, **new}:
             yield from brute_changes(old.get(key, ABSENT), new.get(key, ABSENT), (*path, key))
+    elif type(old) is type(new) and type(old) in RECORDS:
+        for key in vars(old):
+            yield from brute_changes(find(old, (key,)), find(new, (key,)), (*path, key))
     else:
         yield ModelChange(path, old, new)
 
@@ -170,12 +201,13 @@ def patched(old: Any, changes: Iterable[ModelChange]) -> Any:
         below.setdefault(change.path[0], []).append(change._replace(path=change.path[1:]))
     if type(changed) is list:
         return _patched_list(changed, below)
+    parts = vars(changed) if type(changed) in RECORDS else changed
     for key, some in below.items():
         value = patched(find(changed, (key,)), some)
         if value is ABSENT:
-            del changed[key]
+            del parts[key]
         else:
-            changed[key] = value
+            parts[key] = value
     return changed
 
 
@@ -343,7 +375,7 @@ class _Walk:
             return theirs
         if self._is_dispute(ours) or self._is_dispute(theirs):
             return self._conflict(path, base, ours, theirs)
-        is_map = type(ours) is dict and type(theirs) is dict
+        is_map = type(ours) is type(theirs) and type(ours) in (dict, *RECORDS)
         rule = policy_of(self.rules, path, is_map=is_map)
         policy = rule or ("error" if is_disputed else _natural(ours, theirs))
         gone = ours is ABSENT or theirs is ABSENT
@@ -366,6 +398,8 @@ class _Walk:
     def _decide(
         self, policy: str, path: Path, base: Any, ours: Any, theirs: Any, *, is_rule: bool
     ) -> Any:
+        if policy == "map" and type(ours) in RECORDS:
+            return self._join_records(path, base, ours, theirs)
         if policy == "map":
             return self.join_maps(path, base, ours, theirs)
         base = self._without_disputes(base)
@@ -394,6 +428,17 @@ class _Walk:
             if value is not ABSENT:
                 merged[key] = value
         return {key: merged[key] for key in self._order(start, ours, theirs) if key in merged}
+
+    def _join_records(self, path: Path, base: Any, ours: Any, theirs: Any) -> Any:
+        _require(type(ours), theirs)
+        start = base if type(base) is type(ours) else ABSENT
+        fields = {}
+        for key in vars(ours):
+            before, mine, yours = (
+                ABSENT if side is ABSENT else find(side, (key,)) for side in (start, ours, theirs)
+            )
+            fields[key] = self.join((*path, key), before, mine, yours)
+        return type(ours)(**fields)
 
     def _order(self, start: State, ours: State, theirs: State) -> list[Any]:
         """Return the keys of two sides in the order that a merged dict has."""
@@ -455,6 +500,9 @@ class _Walk:
     def _without_disputes(self, base: Any) -> Any:
         if self._is_dispute(base):
             return self.disputes[base]
+        if type(base) in RECORDS:
+            parts = {key: self._without_disputes(value) for key, value in vars(base).items()}
+            return ABSENT if ABSENT in parts.values() else type(base)(**parts)
         if type(base) is not dict:
             return base
         plain = {key: self._without_disputes(value) for key, value in base.items()}
@@ -467,6 +515,8 @@ def _only_reordered(old: Any, new: Any) -> bool:
 
 def _spelled(value: Any) -> str:
     """Return a text that identical values have in common."""
+    if type(value) in RECORDS:
+        return f"{type(value).__name__}{_spelled(vars(value))}"
     if type(value) is dict:
         return f"{{{sorted((_spelled(key), _spelled(part)) for key, part in value.items())}}}"
     if type(value) in {set, frozenset}:
@@ -510,6 +560,7 @@ def _natural(ours: Any, theirs: Any) -> str:
     if type(ours) is not type(theirs):
         return "error"
     kinds: dict[type, str] = {dict: "map", list: "append", set: "set", frozenset: "set"}
+    kinds |= dict.fromkeys(RECORDS, "map")
     return kinds.get(type(ours), "error")
 
 

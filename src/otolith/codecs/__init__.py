@@ -20,11 +20,15 @@ graph_form      a value that contains itself, in a form without cycles
 cyclic_objects  the objects in a value that contain themselves
 are_alike       whether values have equal content, whichever of the objects in them are one
 pickled_objects the objects that a pickle of a value has in it; `copied` puts others in their places
+named_parts     the fields and attributes of a model; `with_named_part` puts another in, and
+                `updated_in_place` all those of another instance
 identical       whether two values are the same in type and content, all the way down
+Document        a text that several edit at once, as it is stored; its `editor` edits it
 content_of      the immutable object that has all of a value's content
 """
 
 from otolith.codecs.base import Codec, identical
+from otolith.codecs.documents import Document
 from otolith.codecs.graphs import (
     Order,
     cyclic_objects,
@@ -35,14 +39,28 @@ from otolith.codecs.graphs import (
     with_part,
 )
 from otolith.codecs.migrations import migrate, migration, migration_path, moved_class
+from otolith.codecs.models import (
+    fields_of,
+    may_have,
+    named_parts,
+    updated_in_place,
+    with_named_part,
+    without_named_part,
+)
 from otolith.codecs.pickles import are_alike, copied, derive_key, pickled_objects
 from otolith.codecs.placeholders import InertCodecs, Lost, Opaque
 from otolith.codecs.registry import FRAMES, Codecs, column, content_of, labels
+
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:  # a document imports it when it is opened
+    from otolith.codecs.text_editor import TextEditor as TextEditor
 
 __all__ = [
     "FRAMES",
     "Codec",
     "Codecs",
+    "Document",
     "InertCodecs",
     "Lost",
     "Opaque",
@@ -53,16 +71,22 @@ __all__ = [
     "copied",
     "cyclic_objects",
     "derive_key",
+    "fields_of",
     "graph_form",
     "has_parts",
     "identical",
     "labels",
+    "may_have",
     "migrate",
     "migration",
     "migration_path",
     "moved_class",
+    "named_parts",
     "part_at",
     "parts_of",
     "pickled_objects",
+    "updated_in_place",
+    "with_named_part",
     "with_part",
+    "without_named_part",
 ]

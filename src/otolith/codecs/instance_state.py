@@ -115,6 +115,47 @@ def more_attributes(value: object, known: frozenset[str]) -> dict[str, Any] | No
     return found or None
 
 
+def can_change(kind: type) -> bool:
+    """Tell whether instances of a model class can be given other fields: nothing forbids it."""
+    if kind not in _changeable:
+        frozen = [
+            issubclass(kind, tuple),
+            getattr(getattr(kind, "__dataclass_params__", None), "frozen", False),
+            getattr(getattr(kind, "__struct_config__", None), "frozen", False),
+            getattr(kind, "model_config", {}).get("frozen", False),
+            getattr(kind.__setattr__, "__name__", "") == "_frozen_setattrs",  # of attrs
+            _is_own(kind, "__setattr__"),
+        ]
+        _changeable[kind] = not any(frozen)
+    return _changeable[kind]
+
+
+_changeable: WeakKeyDictionary[type, bool] = WeakKeyDictionary()
+
+
+def become(value: Any, other: Any) -> None:
+    """Give an instance all that another of its class consists of, without running its code."""
+    own = getattr(value, "__dict__", None)
+    if own is not None:
+        own.clear()  # what it has computed, too
+        own.update(other.__dict__)
+    names = {*getattr(type(value), "__struct_fields__", ()), *_all_slots(type(value))}
+    for name in names - {"__dict__", "__weakref__"}:
+        slot = getattr(type(value), name, None)
+        if isinstance(slot, MemberDescriptorType):
+            part = getattr(other, name, _UNSET)
+            if part is not _UNSET:
+                slot.__set__(value, part)
+            elif getattr(value, name, _UNSET) is not _UNSET:
+                slot.__delete__(value)
+
+
+def _all_slots(kind: type) -> set[str]:
+    """Return the names of all slots of a class."""
+    slots = (vars(base).get("__slots__", ()) for base in kind.__mro__)
+    return {name for each in slots for name in ((each,) if isinstance(each, str) else each)}
+
+
 _UNSET = object()
 
 
@@ -129,13 +170,10 @@ def _slots(kind: type) -> frozenset[str]:
     Libraries of models make slots for what they compute, or have the fields in them.
     """
     if kind not in _slot_names:
-        names = set[str]()
         if any(hasattr(kind, mark) for mark in _OWN_SLOTS):
             return frozenset()
-        for base in kind.__mro__:
-            slots = vars(base).get("__slots__", ())
-            names.update((slots,) if isinstance(slots, str) else slots)
-        _slot_names[kind] = frozenset(names - DERIVED - {"__dict__", "__weakref__"})
+        names = _all_slots(kind) - DERIVED - {"__dict__", "__weakref__"}
+        _slot_names[kind] = frozenset(names)
     return _slot_names[kind]
 
 

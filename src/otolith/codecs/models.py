@@ -33,12 +33,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import fields as dataclass_fields
 from dataclasses import is_dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, cast
 from weakref import WeakKeyDictionary
 
 from otolith.codecs.base import CACHED_HASH, VERIFY, Lowering, parts
 from otolith.codecs.class_names import ClassNames
 from otolith.codecs.instance_state import (
+    become,
+    can_change,
     has_more_slots,
     instance_with,
     more_attributes,
@@ -47,8 +49,9 @@ from otolith.codecs.instance_state import (
     state_of,
 )
 from otolith.codecs.migrations import migrate, migration_path
-from otolith.codecs.placeholders import cannot_pickle
-from otolith.errors import BadValue, Corrupt, UnknownType
+from otolith.codecs.placeholders import Opaque, cannot_pickle
+from otolith.codecs.validators import validator_of
+from otolith.errors import BadValue, Corrupt, Invalid, UnknownType
 from otolith.types import Tag, Tagged
 
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: clear for classes that are written in C
@@ -110,6 +113,145 @@ def attributes_of(value: object) -> dict[str, Any] | None:
         return None
     found = {name: getattr(value, name) for name in names if hasattr(value, name)}
     return {**found, **(more_attributes(value, _field_sets[kind]) or {})}
+
+
+def named_parts(value: Any) -> dict[str, Any] | None:
+    """Return all that an instance of a model has under a name, or None if it is not one.
+
+    That is what `attributes_of` returns, and the extra and private attributes of pydantic. An
+    `Opaque` has the parts of the model that it stands for.
+    """
+    if type(value) is Opaque:
+        tables = _opaque_tables(value)
+        return {name: part for table in tables for name, part in table.items()} or None
+    found = attributes_of(value)
+    if found is not None:
+        for table in _PYDANTIC_TABLES:
+            found |= getattr(value, table, None) or {}
+    return found
+
+
+_PYDANTIC_TABLES = ("__pydantic_extra__", "__pydantic_private__")
+
+
+def may_have(value: object, name: str) -> bool:
+    """Tell whether an instance of a model has, or can be given, a part of this name."""
+    if type(value) is Opaque:
+        return name in (named_parts(value) or {})
+    if name in (fields_of(type(value)) or ()) or name in (named_parts(value) or {}):
+        return True
+    return getattr(value, "__pydantic_extra__", None) is not None and not name.startswith("_")
+
+
+def with_named_part(value: Any, name: str, part: object) -> Any:
+    """Return an instance of a model with another part: itself, or a copy if it is frozen.
+
+    Raises:
+        Invalid: its class refuses the part.
+    """
+    if type(value) is Opaque:
+        return _opaque_with(value, name, part)
+    kind = type(value)
+    new, check = _copy_with(value, name, part), validator_of(kind)
+    why = "" if check is None else check(new)
+    if check is not None and why and not check(value):
+        raise _refused(kind, name, why)
+    try:
+        setattr(value, name, part)
+    except AttributeError:
+        return new
+    except Exception as error:  # setters are the user's, and may raise anything
+        if getattr(kind, "model_config", {}).get("frozen"):
+            return new
+        raise _refused(kind, name, str(error)) from error
+    return value
+
+
+def without_named_part(value: Any, name: str) -> None:
+    """Remove an attribute of a model, which is not a field.
+
+    Raises:
+        Invalid: the class does not allow it.
+    """
+    try:
+        delattr(value, name)
+    except Exception as error:  # as above
+        raise _refused(type(value), name, str(error)) from error
+
+
+def updated_in_place(value: Any, fresh: Any, update: Callable[[Any, Any], Any]) -> bool:
+    """Give an instance of a model what a fresh one has; return False if it cannot be changed.
+
+    `update` returns what a part becomes, given the old and the new one. `fresh` is used up.
+    """
+    mine, parts = named_parts(value), named_parts(fresh)
+    if mine is None or parts is None or not can_change(type(value)):
+        return False
+    for name, part in parts.items():
+        new = update(mine.get(name), part)
+        tables = (getattr(fresh, table, None) or {} for table in _PYDANTIC_TABLES)
+        table = next((table for table in tables if name in table), None)
+        if table is None:
+            set_attributes(fresh, {name: new})
+        else:
+            table[name] = new
+    become(value, fresh)
+    return True
+
+
+def _copy_with(value: Any, name: str, part: object) -> Any:
+    """Return a copy of an instance of a model with another part, without calling its class."""
+    kind = type(value)
+    family, names = cast("tuple[ModelFamily, tuple[str, ...]]", family_of(kind))
+    fields = {field: getattr(value, field) for field in names if hasattr(value, field)}
+    more, rest = more_attributes(value, frozenset(names)) or {}, None
+    if name in names:
+        fields[name] = part
+    if family.rest is not None:
+        given, extra, private = cast("list[Any]", family.rest(value))
+        is_private = private is not None and name in private
+        rest = [given if is_private else sorted({*given, name}), extra, private]
+        if name not in names:
+            at = 2 if is_private else 1
+            rest[at] = {**rest[at], name: part}
+    elif name not in names:
+        more[name] = part
+    try:
+        new = family.make(kind, fields, rest)
+    except UnknownType as error:
+        raise _refused(kind, name, error.hint) from error
+    set_attributes(new, more)
+    return new
+
+
+def _opaque_tables(value: Opaque) -> list[dict[str, Any]]:
+    """Return the fields of a model of an unknown class, and its other attributes."""
+    code, data = value.tagged
+    if code != Tag.MODEL or type(data) is not list:
+        return []
+    rest = data[3] if len(data) == 4 and type(data[3]) is list else []
+    return [table for table in (data[2], *rest) if type(table) is dict]
+
+
+def _opaque_with(value: Opaque, name: str, part: object) -> Opaque:
+    """Return a model of an unknown class with another part."""
+
+    def changed(each: Any) -> Any:
+        return {**each, name: part} if type(each) is dict and name in each else each
+
+    kind, version, fields, *rest = cast("list[Any]", value.tagged.data)
+    if rest and len(rest[0]) == 3 and not any(name in (each or ()) for each in rest[0][2:]):
+        rest = [[sorted({*rest[0][0], name}), *rest[0][1:]]]
+    rest = [list(map(changed, each)) for each in rest]
+    return Opaque(Tagged(value.tagged.code, [kind, version, changed(fields), *rest]))
+
+
+def _refused(kind: type, name: str, why: str) -> Invalid:
+    """Return the error for a part that the class of a model refuses."""
+    return Invalid(
+        f"a {kind.__qualname__} refuses this {name}: {why}",
+        hint="give it another value, or replace the whole",
+    )
 
 
 def _dataclass_field_names(kind: type) -> tuple[str, ...] | None:

@@ -25,11 +25,13 @@ from typing import Any, Literal, NamedTuple, TypeVar, cast
 
 from otolith.codecs.base import VERIFY, Codec, Lowering, parts
 from otolith.codecs.class_names import ClassNames
+from otolith.codecs.documents import DocumentCodec
 from otolith.codecs.graphs import GraphCodec
-from otolith.codecs.models import ModelCodec, Upgrade
+from otolith.codecs.models import ModelCodec, Upgrade, fields_of
 from otolith.codecs.pickles import Key, PickleCodec
 from otolith.codecs.placeholders import Lost, LostCodec, Opaque, cannot_store, lower_opaque
 from otolith.codecs.plain import EnumCodec, PlainCodec
+from otolith.codecs.validators import Validator, validator_of
 from otolith.errors import (
     BadValue,
     Corrupt,
@@ -232,9 +234,10 @@ class Codecs:
             plain,
             LostCodec(),
             self._customs,
+            GraphCodec(),  # its references are dataclasses
             EnumCodec(self._names),
             self._models,
-            GraphCodec(),
+            DocumentCodec(),
             *LIBRARIES,
             pickles := PickleCodec(_pickle_key(pickle, key)),
         )
@@ -350,6 +353,17 @@ class Codecs:
         if code == Tag.STATE:
             return self._models.current_state_type(name, version)
         return self._models.current_type(name, version, fields, has_rest=has_rest)
+
+    def validator(self, name: str) -> Validator | None:
+        """Return what checks models of the class with this name; None if nothing does.
+
+        With `opaque`, no code of a class is run.
+        """
+        try:
+            kind = None if self._opaque else self._names.find(name)
+        except UnknownType:
+            return None
+        return None if kind is None or fields_of(kind) is None else validator_of(kind)
 
     def register(
         self,

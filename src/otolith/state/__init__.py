@@ -23,15 +23,18 @@ if TYPE_CHECKING:
     from otolith.state.schema.models import has_pydantic_parts, pydantic_adapter, type_check
     from otolith.state.schema.schema import Schema
     from otolith.state.stored_events import events
+    from otolith.state.texts import EditableText, LiveText, TextHandle
 
 __all__ = [
     "ActionEvent",
     "AnyState",
     "ClarifyEvent",
+    "EditableText",
     "ErrorEvent",
     "Event",
     "EventLog",
     "Frame",
+    "LiveText",
     "LiveValues",
     "Misfit",
     "OutputEvent",
@@ -39,6 +42,7 @@ __all__ = [
     "Stateless",
     "SuccessEvent",
     "TaskStartEvent",
+    "TextHandle",
     "ToolCallEvent",
     "events",
     "has_pydantic_parts",
@@ -52,6 +56,7 @@ _HOME = {
         ["ActionEvent", "ClarifyEvent", "ErrorEvent", "OutputEvent", "SuccessEvent"], "event_log"
     ),
     **dict.fromkeys(["TaskStartEvent", "ToolCallEvent"], "event_log"),
+    **dict.fromkeys(["EditableText", "LiveText", "TextHandle"], "texts"),
     "Event": "event_log",
     "EventLog": "event_log",
     "Frame": "frames",

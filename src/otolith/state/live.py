@@ -20,7 +20,6 @@ from otolith.core import (
     Path,
     Target,
     format_path,
-    index_in,
     parse_own_path,
     parse_path,
 )
@@ -36,7 +35,8 @@ from otolith.state.event_log import (
     make_event,
 )
 from otolith.state.stored_events import check_count
-from otolith.state.tracker.held import put_part, remove_part
+from otolith.state.texts import LiveText
+from otolith.state.tracker.held import part_of, put_part, remove_part
 from otolith.types import Clock
 
 T = TypeVar("T")
@@ -62,7 +62,9 @@ class LiveValues(MutableMapping[str, Any]):
         with self.lock:
             value: Any = self._root
             for depth, key in enumerate(keys):
-                value = _part(value, key, keys[: depth + 1])
+                if type(value) is dict:
+                    _check_key(key, keys[: depth + 1])
+                value = part_of(value, keys, depth)
             return value
 
     def __setitem__(self, path: str | Path, value: object) -> None:
@@ -123,6 +125,10 @@ class LiveValues(MutableMapping[str, Any]):
     def counter(self, path: str | Path) -> LiveCounter:
         """Return a handle on a number to add to."""
         return LiveCounter(self, path)
+
+    def text(self, path: str | Path) -> LiveText:
+        """Return a handle on a text: a str that the handle edits."""
+        return LiveText(self, parse_own_path(path))
 
     def _container(self, path: str | Path, kind: type[T]) -> T:
         """Return the container at a path, made there if nothing is."""
@@ -272,8 +278,10 @@ class LiveValues(MutableMapping[str, Any]):
         *,
         author: str | None = None,
         meta: Mapping[str, Any] | None = None,
+        reads: Mapping[str, Commit] | None = None,
         attempts: int = 1000,
         patience_seconds: float = 30.0,
+        if_moved: str = "rerun",
     ) -> NoReturn:
         """Raise Unsupported: edits could not be discarded. `with state.lock:` keeps others out."""
         raise self._no_history("transact")
@@ -337,21 +345,6 @@ class LiveCounter:
 
     def __repr__(self) -> str:
         return f"<LiveCounter {format_path(self._path)} {self.value}>"
-
-
-def _part(value: Any, key: object, path: Path) -> Any:
-    """Return the part of a container, or raise KeyNotFound."""
-    if type(value) is list:
-        at = index_in(key, len(value))
-        if at is not None:
-            return value[at]
-    elif type(value) is dict:
-        _check_key(key, path)
-        if key in value:
-            return value[key]
-    raise KeyNotFound(
-        f"nothing at {format_path(path)}", hint="list(state) shows what is at the top"
-    )
 
 
 def _check_key(key: object, path: Path) -> None:

@@ -24,7 +24,7 @@ from operator import is_
 from threading import RLock
 from typing import Any
 
-from otolith.codecs import Lost, cyclic_objects
+from otolith.codecs import Lost, cyclic_objects, updated_in_place
 from otolith.core import (
     ALIASES,
     Backend,
@@ -39,7 +39,8 @@ from otolith.core import (
     parse_path,
     synchronized,
 )
-from otolith.errors import BadPath, BadValue, KeyNotFound, NotKept, Unavailable
+from otolith.errors import BadPath, BadValue, KeyNotFound, NotKept, Unavailable, UnknownType
+from otolith.state.open_documents import OpenDocuments
 from otolith.state.tracker.aliases import Load, ValueReader
 from otolith.state.tracker.fingerprints import is_fixed
 from otolith.state.tracker.held import MISSING, HeldValue, HeldValues, put_part, remove_part
@@ -62,6 +63,7 @@ class ChangeTracker:
         self._cells = cells
         self._stage = stage
         self._committer = committer
+        self.documents: OpenDocuments | None = None  # until one is opened
         self.reader = ValueReader(cells, stage, kinds=kinds, load=load)
         self.held, self.aliases = self.reader.held, self.reader.aliases
         self._fingerprint = self.held.imprinter.fingerprint
@@ -76,6 +78,8 @@ class ChangeTracker:
         A `Lost` is staged for each of those: an older value must never take its place.
         """
         self.catch_up()
+        if self.documents is not None:
+            self.documents.flush()
         awake = {path: hold for path, hold in self.held if not hold.is_unreferenced}
         # First the references, then the content: once unreferenced, a value cannot change again.
         alone = {
@@ -139,6 +143,8 @@ class ChangeTracker:
         What replaced the staged state has happened, so this does not fail if the store is away: the
         next use of a value reads it (`catch_up`).
         """
+        if self.documents is not None:
+            self.documents.expire()
         was_outdated, self.is_outdated = self.is_outdated, True
         with suppress(Unavailable):
             root = self._stage.root()
@@ -170,6 +176,8 @@ class ChangeTracker:
     def forget_changes(self) -> None:
         """Let the next `reload` overwrite changes in place that were not flushed."""
         self._flushed_root = None
+        if self.documents is not None:
+            self.documents.forget_edits()
         for _, hold in self.held:
             if hold.imprint is not None and self._is_changed(hold):
                 hold.imprint = None
@@ -233,8 +241,13 @@ class ChangeTracker:
         return moved
 
     def _update(self, path: Path, cell: bytes, update: InPlaceUpdate) -> None:
-        """Update one held value in place, or drop it if it is immutable now."""
-        hold, fresh = self.held.at(path), self._cells.load(cell)
+        """Update one held value in place, or drop it if it is immutable now, or cannot be read."""
+        hold = self.held.at(path)
+        try:
+            fresh = self._cells.load(cell)
+        except UnknownType:
+            self.held.drop(path)
+            return
         if type(fresh) is Lost or is_fixed(type(fresh)):
             self.held.drop(path)
             return
@@ -252,9 +265,9 @@ def _contains_itself(value: object) -> bool:
 class InPlaceUpdate:
     """Gives held objects the content of a replaced state.
 
-    Dicts, lists, sets and bytearrays are changed in place. Anything else stays if it is equal to
-    the new value, and is replaced otherwise. An object that is in several places takes the content
-    of the first of them only, because the places may differ now.
+    Dicts, lists, sets, bytearrays and models are changed in place. Anything else, also a frozen
+    model, stays if it is equal to the new value, and is replaced otherwise. An object that is in
+    several places takes the content of the first of them only, because the places may differ now.
 
     `live` are the values that may be changed, `fixed` those of other places, which stay. With
     `keep_shared`, an object in several places stays in those that are still equal to it. With
@@ -308,6 +321,8 @@ class InPlaceUpdate:
             live.update(fresh)
         elif type(live) is bytearray:
             live[:] = fresh
+        elif updated_in_place(live, fresh, self):
+            pass
         elif not self._is_equal(live, fresh) or (self._apart and self._has_shared(live)):
             return fresh
         return live
@@ -344,7 +359,11 @@ class TrackedBranch(Branch):
         self._mutex = RLock()
         super().__init__(backend, ref, lock=self._mutex)
         self._values = self._live = ChangeTracker(
-            self.cells, self._stage, self._committer, kinds=kinds, load=load
+            self.cells,
+            self._stage,
+            self._committer,
+            kinds=kinds,
+            load=load,
         )
 
     @property
@@ -369,6 +388,7 @@ class TrackedBranch(Branch):
         """
         keys = self._hashable(parse_path(path))
         with self.lock:
+            self._stage_documents(keys)
             value = self._held.get(keys)
             if value is MISSING:
                 self._stage.prefetch((ALIASES,), keys)
@@ -435,18 +455,20 @@ class TrackedBranch(Branch):
         keys = self._hashable(parse_own_path(path))
         try:
             self._set(keys, value)
-        except BadPath:
-            if not self._tracker.reader.hold_graph(keys):
+        except (BadPath, KeyNotFound):
+            is_held = self._held_above(keys[:-1]) is not None
+            if is_held or not self._tracker.reader.hold_object(keys):
                 raise
             self._set(keys, value)
+        self._close_documents(keys)
 
     def _set(self, keys: Path, value: object) -> None:
         unit = self._held_above(keys[:-1])
         cell = None if unit is not None else self._immutable_cell(value)
         if unit is None and cell is None:
-            unit = self._list_above(keys)
+            unit = self._undivided_above(keys)
         if unit is not None:
-            put_part(self._held.at(unit).value, unit, keys[len(unit) :], value)
+            self._put_part(unit, keys, value)
             self._committer.settled(keys)
         elif cell is not None:
             super().write_cell(keys, cell)
@@ -471,7 +493,11 @@ class TrackedBranch(Branch):
             super().__delitem__(keys)
             return
         unit = self._held_above(keys[:-1])
-        if unit is None and self._stage.get(keys) is None and self._tracker.reader.hold_graph(keys):
+        if (
+            unit is None
+            and self._stage.get(keys) is None
+            and self._tracker.reader.hold_object(keys)
+        ):
             unit = self._held_above(keys[:-1])
         if unit is not None:
             remove_part(self._held.at(unit).value, unit, keys[len(unit) :])
@@ -479,6 +505,7 @@ class TrackedBranch(Branch):
         else:
             super().__delitem__(keys)
             self._release(keys)
+        self._close_documents(keys)
 
     def _held_above(self, path: Path) -> Path | None:
         """Return the path of the held value that a path leads into; hold a shared one first."""
@@ -490,14 +517,41 @@ class TrackedBranch(Branch):
             unit = None if found is None else found[0]
         return unit
 
-    def _list_above(self, keys: Path) -> Path | None:
-        """Hold the list that a path leads into, and return its path; None if there is no list."""
+    def _put_part(self, unit: Path, keys: Path, value: object) -> None:
+        """Put a part into the value that is held at the path `unit`."""
+        hold, name = self._held.at(unit), format_path(keys)
+        is_known = any(conflict.path == name for conflict in self._committer.conflicts())
+        hold.value = put_part(hold.value, unit, keys[len(unit) :], value, is_known=is_known)
+
+    def _undivided_above(self, keys: Path) -> Path | None:
+        """Hold the list or model that a path leads into, and return its path, if there is one."""
         unit = self._tracker.reader.unit(keys)
         cell = self._stage.get(unit) if unit != keys else None
-        if cell is None or self.cells.kind(cell) != "list":
+        if cell is None or self.cells.kind(cell) not in ("list", "tagged"):
             return None
-        self._tracker.reader.hold(unit)
-        return unit
+        return unit if self._tracker.reader.hold_known(unit) else None
+
+    @property
+    def _documents(self) -> OpenDocuments:
+        """The documents that are open here."""
+        if self._live.documents is None:
+            self._live.documents = OpenDocuments(
+                self.cells,
+                read=self._tracked_cell,
+                write=self._put_cell,
+                entropy=self._backend.entropy,
+            )
+        return self._live.documents
+
+    def _stage_documents(self, path: Path) -> None:
+        """Stage what was edited in documents at a path, and below."""
+        if self._live.documents is not None:
+            self._live.documents.flush(path)
+
+    def _close_documents(self, path: Path) -> None:
+        """Edit the documents at a path, and below, no longer: something else is there."""
+        if self._live.documents is not None:
+            self._live.documents.drop(path)
 
     def _release(self, path: Path) -> None:
         """Hold what was at a path no longer."""
@@ -510,14 +564,23 @@ class TrackedBranch(Branch):
         """Return the cell at a path, with changes in place at, above and below it."""
         with self.lock:
             if path:
-                self._tracker.stage_changed(self._held.around(path))
-            else:
-                self._tracker.flush()
+                self._stage_documents(path)
+                return self._tracked_cell(path)
+            self._tracker.flush()
             return super().cell_at(path)
+
+    def _tracked_cell(self, path: Path) -> bytes | None:
+        """Return the cell at a path, without edits of documents that are not staged."""
+        self._tracker.stage_changed(self._held.around(path))
+        return super().cell_at(path)
 
     @synchronized
     def write_cell(self, path: Path, cell: bytes | None) -> None:
         """Set or remove the cell at a path, and the part of the held value that it is in."""
+        self._put_cell(path, cell)
+        self._close_documents(path)
+
+    def _put_cell(self, path: Path, cell: bytes | None) -> None:
         unit = self._held_above(path)
         if unit is None:
             inside = {below: self._held.at(below) for below in self._held.below(path)}
@@ -535,7 +598,7 @@ class TrackedBranch(Branch):
         elif cell is None:
             remove_part(hold.value, unit, path[len(unit) :])
         else:
-            put_part(hold.value, unit, path[len(unit) :], new)
+            self._put_part(unit, path, new)
         self._committer.settled(path)
 
     @synchronized
@@ -547,7 +610,7 @@ class TrackedBranch(Branch):
             return
         old, more = self._part(path), [self.cells.load(cell) for cell in cells]
         if old is MISSING:
-            put_part(self._held.at(unit).value, unit, path[len(unit) :], more)
+            self._put_part(unit, path, more)
             self.adopt_policy(path, "append")
         elif type(old) is list:
             old.extend(more)

@@ -25,6 +25,9 @@ class _AsStored:
     def lift(self, code: int, data: object) -> object:
         return Tagged(code, data)
 
+    def validator(self, name: str) -> None:
+        return None
+
 
 def encoded(value: object) -> bytes:
     """Return what is hashed and kept."""

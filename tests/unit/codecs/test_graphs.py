@@ -48,6 +48,11 @@ def test_the_form_is_a_tree_with_steps():
     assert stored == Opaque(Tagged(Tag.GRAPH, [1, {"up": Opaque(Tagged(Tag.SAME, []))}]))
 
 
+def test_a_reference_without_its_graph_is_stored_as_it_was():
+    codecs = Codecs()
+    assert codecs.lower(codecs.lift(Tag.SAME, ["up", 1])) == Tagged(Tag.SAME, ["up", 1])
+
+
 def test_an_object_in_a_graph_is_written_out_once():
     """Each of twenty lists refers to all others: the ways through them have no end."""
     lists: list[list[Any]] = [[at] for at in range(20)]

@@ -323,7 +323,7 @@ def test_a_conflict_about_an_unknown_class_can_be_looked_at_and_decided():
     known = Codecs()
     known.register_model(Order, name="shop:Order")
     repo = otolith.Repo(store, codecs=known)
-    main, fork = forked(repo, x=Order("base"))
+    main, fork = forked(repo, {"x": "error"}, x=Order("base"))
     main["x"], fork["x"] = Order("ours"), Order("theirs")
     main.commit()
     fork.commit()
@@ -337,6 +337,25 @@ def test_a_conflict_about_an_unknown_class_can_be_looked_at_and_decided():
     state.commit()
 
     assert otolith.Repo(store, codecs=known).session("s")["x"] == Order("theirs")
+
+
+@pytest.mark.parametrize("key", ["", "a/b", "~:7", 7, None, (1, "x"), Decimal("1.5"), b"raw"])
+def test_a_conflict_at_a_key_of_any_type_can_be_stashed_and_decided(repo, key):
+    main, fork = forked(repo, x={key: {"n": "base"}})
+    main["x"][key]["n"], fork["x"][key]["n"] = "ours", "theirs"
+    main.commit()
+    fork.commit()
+    assert not main.merge(fork).ok
+    main.stash()
+
+    again = repo.session("s")
+    again.unstash()
+    (conflict,) = again.conflicts
+    assert conflict.keys == ("x", key, "n")
+    again.resolve_conflict(conflict.keys, take="theirs")
+    again.commit()
+    assert again["x"] == {key: {"n": "theirs"}}
+    main.discard()
 
 
 # ---------------------------------------------------------------- numbers

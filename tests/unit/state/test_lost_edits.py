@@ -6,6 +6,7 @@ import gc
 import subprocess
 import sys
 import warnings
+import weakref
 
 import pytest
 
@@ -143,3 +144,18 @@ def test_nothing_of_the_user_is_committed_if_the_session_cannot_be(repo):
     with pytest.raises(otolith.Unstorable):
         trip.commit(user=True)
     assert repo.user("ann").head is None
+
+
+def test_a_handle_that_nobody_has_is_freed_at_once(repo):
+    gc.disable()
+    try:
+        state = repo.session("a")
+        state["x"] = {"y": [1]}
+        state["x"]["y"].append(2)
+        state.text("t").append("z")
+        state.commit()
+        seen = weakref.ref(state)
+        del state
+        assert seen() is None
+    finally:
+        gc.enable()

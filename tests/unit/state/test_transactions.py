@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 import otolith
+from otolith import Versioned
 from otolith.errors import (
     AlreadyCommitted,
     Conflict,
     Contention,
+    Fenced,
     Invalid,
     MergeConflict,
     RefNotFound,
@@ -502,3 +504,123 @@ def test_two_equal_edits_under_the_policy_error_do_not_both_succeed(repo):
 
     assert refused.value.paths == ("stock",)
     assert two.conflicts[0].why == "both sides made the same edit"
+
+
+def test_edits_that_depend_on_nothing_are_merged_and_not_made_again(tmp_path):
+    with otolith.open(str(tmp_path / "a.db")) as repo:
+        mine, other = repo.session("a"), repo.session("a")
+        calls = []
+
+        def add(state):
+            calls.append(1)
+            if len(calls) == 1:
+                other.counter("n").add(10)
+                other.commit()
+            state.counter("n").add(1)
+
+        mine.transact(add, if_moved="merge")
+        assert (len(calls), mine["n"]) == (1, 11)
+
+
+def test_merged_edits_that_conflict_are_made_again_on_the_new_head(tmp_path):
+    with otolith.open(str(tmp_path / "a.db")) as repo:
+        mine, other = repo.session("a"), repo.session("a")
+        seen = []
+
+        def write(state):
+            seen.append(state.get("x"))
+            if len(seen) == 1:
+                other["x"] = "theirs"
+                other.commit()
+            state["x"] = "mine"
+
+        mine.transact(write, if_moved="merge")
+        assert seen == [None, "theirs"]
+        assert (mine["x"], mine.conflicts, mine.is_clean) == ("mine", [], True)
+
+
+def test_a_transaction_refuses_an_answer_to_lost_races_that_it_does_not_know():
+    with pytest.raises(Invalid, match="if_moved must be"):
+        Versioned().transact(lambda state: None, if_moved="overwrite")  # type: ignore[arg-type]
+
+
+def test_a_handle_commits_as_its_author_and_so_do_its_forks():
+    state = Versioned(author="host")
+    state.commit_as("planner")
+    state["x"] = 1
+    state.commit("one")
+    fork = state.fork("try")
+    fork["x"] = 2
+    fork.commit("two")
+    fork["x"] = 3
+    assert [each.author for each in fork.log()] == ["planner"] * 2
+    assert fork.commit("three", author="critic").author == "critic"
+
+
+def test_a_handle_with_a_lower_fence_than_another_is_refused():
+    state = Versioned()
+    old, new = (Versioned(state.repo) for _ in range(2))
+    old.commit_as("a", fences={"driver": 1})
+    new.commit_as("b", fences={"driver": 2})
+    new["x"] = 1
+    new.commit()
+    old["x"] = 2
+    with pytest.raises(Fenced):
+        old.commit()
+
+
+def test_a_draft_is_a_commit_that_no_branch_has():
+    state = Versioned()
+    state["x"] = 1
+    first = state.commit("one")
+    draft = state.draft(lambda state: state.update(x=2), "better")
+    assert (draft.parents, state.head, state["x"]) == ((first.id,), first, 2)
+    assert not state.is_clean
+    state.discard()
+    assert state.at(draft)["x"] == 2
+    with pytest.raises(Invalid, match="not inside a transaction"):
+        state.draft(lambda state: state.commit("landed"))
+
+
+def test_a_merge_can_be_a_part_of_a_transaction():
+    state = Versioned()
+    state["x"], state["y"] = 1, 1
+    state.commit("one")
+    other = Versioned(state.repo)
+    draft = other.draft(lambda state: state.update(x=2), "better")
+
+    def land(state):
+        state["landed"] = True
+        return state.stage_merge(draft)
+
+    assert state.transact(land) == []
+    assert (state["x"], state["landed"]) == (2, True)
+    assert next(state.log()).parents[1:] == (draft.id,)
+
+
+def test_a_staged_merge_has_our_side_of_a_conflict_and_returns_it():
+    state = Versioned()
+    state["x"] = 1
+    state.commit("one")
+    other = Versioned(state.repo)
+    draft = other.draft(lambda state: state.update(x=2), "theirs")
+    state["x"] = 3
+    state.commit("ours")
+    (conflict,) = state.stage_merge(draft)
+    assert (conflict.path, conflict.ours, conflict.theirs) == ("x", 3, 2)
+    assert state.conflicts == []
+    assert state.commit("both").parents[1:] == (draft.id,)
+    assert state["x"] == 3
+
+
+def test_a_conflict_that_the_function_raises_is_its_own(repo):
+    calls = []
+
+    def fail(state):
+        calls.append(state.update(x=1))
+        raise MergeConflict("mine", paths=("x",))
+
+    state = repo.session("a")
+    with pytest.raises(MergeConflict, match="mine"):
+        state.transact(fail)
+    assert (len(calls), state.is_clean) == (1, True)

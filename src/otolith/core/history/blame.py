@@ -9,6 +9,7 @@ from typing import NamedTuple
 from otolith.core.history.commits import Commit, Graph
 from otolith.core.paths import Path, format_path
 from otolith.core.trees.cells import Cells, walk
+from otolith.core.trees.model_tables import model_in
 
 
 class Blame(NamedTuple):
@@ -59,14 +60,22 @@ class PathHistory:
             tip = same
 
     def blame(self, tip: Commit, path: Path) -> list[Blame]:
-        """Return who set each entry of the map at a path, or the value there if it is not a map."""
+        """Return who set each entry of the map at a path, or each field of the model there.
+
+        Of any other value, who set it.
+        """
         cell = self.at(tip, path) if path else tip.cell
         if cell is None:
             return []
-        if self._cells.kind(cell) != "map":
-            return [Blame(format_path(path), self.writer(tip, path))]
-        keys = [self._cells.encoding.unkey(key) for key, _ in self._cells.entries(cell)]
-        return self._blame_all(tip, [(*path, key) for key in keys])
+        if self._cells.kind(cell) == "map":
+            names = self._cells.names(cell)
+        else:
+            model = model_in(self._cells, cell)
+            names = [] if model is None else model.all_names
+            if not names:
+                return [Blame(format_path(path), self.writer(tip, path))]
+        unkey = self._cells.encoding.unkey
+        return self._blame_all(tip, [(*path, unkey(name)) for name in names])
 
     def _blame_all(self, tip: Commit, paths: list[Path]) -> list[Blame]:
         """Walk back once for all paths; each is passed to a parent that has the same value."""

@@ -259,6 +259,23 @@ class Graph:
                 ) from None
         return commit
 
+    def earlier(self, tip: Commit, steps: int, *, branch: str) -> Commit:
+        """Return the commit so many steps back; what was rolled back does not count.
+
+        Raises:
+            CommitNotFound: there are not so many steps.
+        """
+        goal = self.origin(tip)
+        for step in range(steps):
+            parents = self.parents(goal)
+            if not parents:
+                raise CommitNotFound(
+                    f"{steps} steps back from {branch} is before its first commit",
+                    hint=f"there are {step} steps to go back; undo() takes the first commit away",
+                )
+            goal = self.origin(parents[0])
+        return goal
+
     def is_ancestor(self, old: Commit, new: Commit) -> bool:
         """Tell whether `old` is `new` or comes before it."""
         queue, seen = [new], {new.id}

@@ -3,11 +3,13 @@
     session/<id>/<branch>     a branch of a session; the id is percent-encoded
     user/<id>/<branch>        the state of a user, across sessions
     app/<name>/<branch>       the state of an application, across users
+    team/<id>/<branch>        the state that several agents share
     stage/<id>/<branch>       the stash of a branch of a session
     stage.<scope>/...         the same, of a branch of another scope
     tag/<name>                a name that does not move
     .config                   the repo's constants
     .attempts/<scope>/<id>    what was begun and must not happen twice: see `attempts.py`
+    .shared/<scope>/<id>/...  leases and queues: see `shared_map.py`
 
 An expression is a name and steps: `~n` goes to the nth first parent, `^n` to the nth parent,
 `@{n}` to where the ref was n moves ago. The name is `@` (the head of the current branch), a
@@ -27,7 +29,7 @@ from otolith.stores import Move, Store
 from otolith.types import Hash
 
 CONFIG = ".config"
-SCOPES = ("session", "user", "app")
+SCOPES = ("session", "user", "app", "team")
 
 _NAME = re.compile(r"(?!.*(\.\.|//|@\{|\.lock$))[\w][\w.+=@:-]*(/[\w][\w.+=@:-]*)*\Z")
 _EXPRESSION = re.compile(r"(?P<name>.*?)(?P<steps>(?:~\d*|\^\d*|@\{\d+\})*)\Z", re.DOTALL)

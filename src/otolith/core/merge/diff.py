@@ -1,5 +1,7 @@
 """Differences between two states, by path, in time that grows with the difference.
 
+Maps are compared key by key, lists by runs of elements, models of one class by field.
+
 The order of a dict is part of it: where the keys that two dicts share come in another order, the
 dict itself has changed, beside what changed in it. Keys that were added or removed do not count.
 """
@@ -14,10 +16,11 @@ from typing import Any, NamedTuple, cast
 
 from otolith.core.paths import Path, format_path
 from otolith.core.trees.cells import Cells
-from otolith.core.trees.encoding import key_bytes
+from otolith.core.trees.encoding import FSCK, key_bytes
 from otolith.core.trees.layout import full_size
 from otolith.core.trees.maps import Difference
-from otolith.errors import TooLarge
+from otolith.core.trees.model_tables import model_in
+from otolith.errors import Corrupt, TooLarge
 
 _MOST_CHANGES = 10_000
 _MOST_MATCHES = 1_000_000
@@ -54,6 +57,12 @@ class Change:
         """The value after; None if it was removed."""
         return None if self._new is None else self._cells.load(self._new)
 
+    @property
+    def stored(self) -> tuple[bytes | None, bytes | None]:
+        """The values before and after as they are stored: equal values have equal forms."""
+        old, new = (None if c is None else self._cells.settle(c) for c in (self._old, self._new))
+        return old, new
+
     def __repr__(self) -> str:
         return f"<{self.kind} {self.path}>"
 
@@ -72,11 +81,25 @@ def differences(cells: Cells, old: bytes, new: bytes, path: Path = ()) -> Iterat
 
     Raises:
         TooLarge: they are very many, between states that are larger than any memory.
+        Corrupt: a value is nested deeper than any that can be stored.
     """
     limit = WalkLimit(cells, old, new)
-    for change in _differences(cells, old, new, path):
-        limit.step()
-        yield change
+    try:
+        for change in _differences(cells, old, new, path):
+            limit.step()
+            yield change
+    except RecursionError:
+        raise too_deep("compared") from None
+
+
+def too_deep(what: str) -> Corrupt:
+    """Return the error for a value with no bottom in sight: a forged one."""
+    return Corrupt(f"a value is nested too deep to be {what}", hint=FSCK)
+
+
+def without_reserved(changes: Iterator[Change]) -> list[Change]:
+    """Leave out what belongs to otolith."""
+    return [change for change in changes if not change.path.startswith(".")]
 
 
 class WalkLimit:
@@ -101,23 +124,53 @@ class WalkLimit:
 
 
 def _differences(cells: Cells, old: bytes, new: bytes, path: Path) -> Iterator[Change]:
-    """Yield the differences of two cells, by descending into maps and lists."""
+    """Yield the differences of two cells, by descending into maps, lists and models."""
     if cells.same(old, new):
         return
     kind = cells.kind(old)
     if kind == "map" and cells.kind(new) == "map":
         if path and is_reordered(cells, old, new):
             yield Change(cells, path, old, new)
-        for key, before, after in map_differences(cells, old, new):
-            where = (*path, cells.encoding.unkey(key))
-            if before is not None and after is not None:
-                yield from _differences(cells, before, after, where)
-            else:
-                yield Change(cells, where, before, after)
+        yield from _named_changes(cells, map_differences(cells, old, new), path)
     elif kind == "list" and cells.kind(new) == "list":
         yield from _list_changes(cells, old, new, path)
+    elif kind == "tagged":
+        yield from _model_changes(cells, old, new, path)
     else:
         yield Change(cells, path, old, new)
+
+
+def _named_changes(cells: Cells, found: list[Difference], path: Path) -> Iterator[Change]:
+    """Yield the differences of what has names in two values."""
+    for key, before, after in found:
+        where = (*path, cells.encoding.unkey(key))
+        if before is not None and after is not None:
+            yield from _differences(cells, before, after, where)
+        else:
+            yield Change(cells, where, before, after)
+
+
+def _model_changes(cells: Cells, old: bytes, new: bytes, path: Path) -> Iterator[Change]:
+    """Yield the differences of two tagged values: by field, if they are models of one class.
+
+    The model itself has changed where more differs than the values of names: their order, or which
+    of them were set.
+    """
+    was, now = model_in(cells, old), model_in(cells, new)
+    if was is None or now is None or not was.is_like(now, cells):
+        yield Change(cells, path, old, new)
+        return
+    tables = [
+        (mine, yours)
+        for mine, yours in zip(was.tables, now.tables, strict=True)
+        if mine is not None and yours is not None
+    ]
+    found = sorted(each for pair in tables for each in map_differences(cells, *pair))
+    moved = (was.given or frozenset()) ^ (now.given or frozenset())
+    is_reset = not moved <= {key for key, _, _ in found}
+    if is_reset or not found or any(is_reordered(cells, *pair) for pair in tables):
+        yield Change(cells, path, old, new)
+    yield from _named_changes(cells, found, path)
 
 
 def map_differences(cells: Cells, old: bytes, new: bytes) -> list[Difference]:

@@ -23,6 +23,7 @@ from otolith.core.paths import (
     LOOP,
     MEMORY,
     POLICY,
+    TEAM,
     WORKSPACE,
     Path,
     format_path,
@@ -82,6 +83,14 @@ def _workspace_policy(path: Path, *, is_map: bool) -> str | None:
     return None
 
 
+def _team_policy(path: Path, *, is_map: bool) -> str | None:
+    """Return the rule for what a team stores: messages and decisions stay, later fields win."""
+    table = path[1] if len(path) > 1 else None
+    if is_map:
+        return f"{CALL}team-proposal" if table == "proposals" and len(path) == 3 else None
+    return {"mail": "log", "settled": "log", "read": "counter"}.get(str(table), "last-writer")
+
+
 RESERVED: dict[str, Rule] = {
     # An alias is checked when it is read, so either side will do.
     ALIASES: lambda path, *, is_map: None if is_map else "last-writer",
@@ -93,6 +102,7 @@ RESERVED: dict[str, Rule] = {
     MEMORY: _memory_policy,
     # Rules that differ are a conflict, whatever a pattern decides about values.
     POLICY: lambda path, *, is_map: None,
+    TEAM: _team_policy,
     WORKSPACE: _workspace_policy,
 }
 """The rules for what otolith stores itself, by the name at the top."""
@@ -105,7 +115,7 @@ value, or NotImplemented for a conflict.
 
 NAMES = (
     *("error", "ours", "theirs", "last-writer"),
-    *("max", "min", "counter", "set", "append", "map", "text"),
+    *("max", "min", "counter", "set", "append", "map", "text", "document"),
 )
 """The policies that a rule may name, beside `call:NAME`."""
 

@@ -1,7 +1,8 @@
 """Three-way merge: two states and what they have in common, joined path by path.
 
 Rule 1: where only one side differs from the base, that side wins; no policy is consulted.
-Rule 2: where both do, maps are merged key by key, lists by their edits, sets by element.
+Rule 2: where both do, maps are merged key by key, models of one class field by field, lists and
+documents by their edits, sets by element.
 Rule 3: anything else follows the policy of its path; without one it is a conflict. Two equal edits,
 or two removals, count as one, except where a policy says otherwise: `counter` and `append` count
 both edits, and for `error` they are a conflict, because each side may have acted on what it read.
@@ -10,6 +11,8 @@ Rule 5: events never conflict: what either side recorded stays, what either took
 Rule 6: the order of a dict never conflicts. A merged dict has the order of the side that reordered
 it, else of the earlier side, and then the new keys of the other in their order; where both sides
 are in key order, so is it.
+Rule 7: a model that was put together from both sides must be one that its class accepts, where that
+class is known. Otherwise the model as a whole is a conflict, whatever became of its fields.
 
 Theory of operation. Cells are canonical, so "differs" is a comparison of bytes, and only the
 paths on which the sides differ from the base are visited. The policies are themselves part of the
@@ -39,13 +42,16 @@ from otolith.core.merge.diff import (
     in_order_of,
     is_reordered,
     map_differences,
+    too_deep,
 )
+from otolith.core.merge.edit_sets import DocumentMerge
 from otolith.core.merge.policies import CALL, RESERVED, Policies, Resolver
 from otolith.core.merge.values import NoDecision, ValueMerger
-from otolith.core.paths import EVENTS, POLICY, SNAPSHOTS, Path, format_path
+from otolith.core.paths import EVENTS, POLICY, SNAPSHOTS, Path, format_path, parse_path
 from otolith.core.trees.cells import EMPTY_MAP, Cells
 from otolith.core.trees.layout import digest
-from otolith.errors import UnknownType
+from otolith.core.trees.model_tables import ModelTables, model_in
+from otolith.errors import BadPath, Closed, Corrupt, Error, Unavailable, UnknownType
 from otolith.types import Tag, short_repr
 
 
@@ -64,6 +70,8 @@ class PathConflict:
     absent: tuple[str, ...]
     cells: Mapping[str, bytes] = field(compare=False, repr=False)
     _read: Cells = field(compare=False, repr=False)
+    keys: Path = field(compare=False, repr=False)
+    """The keys of the path. Those of a dict may be of any type, and not all can be told by text."""
 
     @property
     def base(self) -> Any:
@@ -92,6 +100,8 @@ class PathConflict:
 
 
 SIDES = ("base", "ours", "theirs")
+NOTES = ("kind", "why", "keys")
+"""What is stored of a conflict, beside its sides."""
 
 
 def conflict_at(path: Path, why: str, sides: Sequence[bytes | None], cells: Cells) -> PathConflict:
@@ -102,7 +112,48 @@ def conflict_at(path: Path, why: str, sides: Sequence[bytes | None], cells: Cell
         kind = "edit/delete" if ours is not theirs else "delete/delete"
     present = {side: cell for side, cell in zip(SIDES, sides, strict=True) if cell is not None}
     absent = tuple(side for side in SIDES if side not in present)
-    return PathConflict(format_path(path), kind, why, absent, present, cells.frozen())
+    return PathConflict(format_path(path), kind, why, absent, present, cells.frozen(), path)
+
+
+def notes_of(conflict: PathConflict) -> dict[str, object]:
+    """Return what is stored of a conflict; its keys only if its path does not tell them."""
+    found: dict[str, object] = {"kind": conflict.kind, "why": conflict.why}
+    return (
+        found if _told(conflict.path) == conflict.keys else {**found, "keys": list(conflict.keys)}
+    )
+
+
+def _told(path: str) -> Path:
+    """Return the keys that a path tells, if it can be read."""
+    try:
+        return parse_path(path)
+    except BadPath:
+        return (path,)
+
+
+def conflict_noted(
+    path: str, notes: Sequence[object], sides: Mapping[str, bytes], cells: Cells
+) -> PathConflict:
+    """Return the conflict that is stored with these notes; what earlier versions lack is None."""
+    kind, why = (str(note or "") for note in notes[:2])
+    absent = tuple(side for side in SIDES if side not in sides)
+    keys = tuple(notes[2]) if isinstance(notes[2], list) and notes[2] else _told(path)
+    return PathConflict(path, kind, why, absent, sides, cells, keys)
+
+
+@short_repr("kind", "commit", "conflicts")
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """The result of a merge: a commit, or conflicts to decide."""
+
+    kind: str  # merged, fast-forward, up-to-date or conflicted
+    commit: Commit | None
+    conflicts: tuple[PathConflict, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is nothing to decide."""
+        return not self.conflicts
 
 
 LaterWriter = Callable[[Path], bool]
@@ -153,6 +204,46 @@ class Merger:
             self._cells, self._resolvers, theirs_later, self._disputes, ours_first=ours_first
         )
         return walk.run(base, ours, theirs), walk.conflicts
+
+    def merge_commits(
+        self, ours: Commit, root: bytes, theirs: Commit, *, writer: Callable[[Commit, Path], Commit]
+    ) -> tuple[bytes, bytes, list[PathConflict]]:
+        """Merge a commit into a state that was staged on ours; return the base as well.
+
+        `writer` returns the commit that wrote a path last.
+        """
+
+        def is_later(path: Path) -> bool:
+            """Return whether their side wrote the path later than ours."""
+            mine, yours = writer(ours, path), writer(theirs, path)
+            return (mine.time, mine.id) < (yours.time, yours.id)
+
+        apart = self._merge_names(ours, root, theirs)
+        if apart is not None:
+            return *apart, []
+        base = self.virtual_base([ours], [theirs])
+        ours_first = (ours.time, ours.id) < (theirs.time, theirs.id)
+        merged, conflicts = self.merge(
+            base, root, theirs.cell, ours_first=ours_first, theirs_later=is_later
+        )
+        return base, merged, conflicts
+
+    def _merge_names(self, ours: Commit, root: bytes, theirs: Commit) -> tuple[bytes, bytes] | None:
+        """Return the base and the merge of two states that changed different names at the top.
+
+        That is rule 1, and so what a walk finds. None if both changed one of them, or if the base
+        is not the only parent of theirs.
+        """
+        base = self._graph.parents(theirs)[0] if len(theirs.parents) == 1 else None
+        if base is None or not self._graph.is_ancestor(base, ours):
+            return None
+        mine = {key for key, _, _ in map_differences(self._cells, base.cell, root)}
+        yours = {key: new for key, _, new in map_differences(self._cells, base.cell, theirs.cell)}
+        is_text = all(type(self._cells.encoding.unkey(key)) is str for key in (*mine, *yours))
+        if not mine.isdisjoint(yours) or not is_text:  # keys of other types can be equal in Python
+            return None
+        edits = {key: None if c is None else self._cells.loosen(c) for key, c in yours.items()}
+        return base.cell, self._cells.edit_state(root, edits)
 
     def virtual_base(self, left: list[Commit], right: list[Commit]) -> bytes:
         """Return what two sets of commits have in common, as a base for `merge`."""
@@ -206,6 +297,17 @@ class _Walk:
         self.conflicts: list[PathConflict] = []
 
     def run(self, base: bytes, ours: bytes, theirs: bytes) -> bytes:
+        """Merge whole states.
+
+        Raises:
+            Corrupt: a value is nested deeper than any that can be stored.
+        """
+        try:
+            return self._merged(base, ours, theirs)
+        except RecursionError:
+            raise too_deep("merged") from None
+
+    def _merged(self, base: bytes, ours: bytes, theirs: bytes) -> bytes:
         """Merge whole states: first the policies, then all the rest by them."""
         self._limit = WalkLimit(self._cells, base, ours, theirs)
         name = self._cells.encoding.key(POLICY)
@@ -239,7 +341,7 @@ class _Walk:
         self, path: Path, base: bytes | None, ours: bytes | None, theirs: bytes | None
     ) -> bytes | None:
         """Merge a path that both sides changed (rules 2 and 3)."""
-        by_kind = self._policy_by_kind(ours, theirs)
+        by_kind = self._policy_by_kind(path, ours, theirs)
         rule = self._policies.find(path, is_map=by_kind == "map")
         default = "error" if base in self._disputes else by_kind
         policy = default if rule is None else rule
@@ -257,10 +359,12 @@ class _Walk:
             return self._conflict(path, "", base, ours, theirs)
         try:
             if policy == "map":
-                return self._map(path, base, ours, theirs)
+                return self._by_name(path, base, ours, theirs)
             base = self._without_disputes(base)
             if policy == "set":
                 return self._set(path, base, ours, theirs)
+            if policy == "document":
+                return self._document(path, base, ours, theirs)
             twins = rule == "append"
             return self._values.merge(policy, base, ours, theirs, keep_twins=twins)
         except NoDecision as reason:
@@ -272,22 +376,84 @@ class _Walk:
         """Merge events, and the snapshots of states that were computed from them."""
         if path == (EVENTS,):
             return self._values.log(base, ours, theirs)
-        if ours is not None and theirs is not None and self._policy_by_kind(ours, theirs) == "map":
+        by_kind = self._policy_by_kind(path, ours, theirs)
+        if ours is not None and theirs is not None and by_kind == "map":
             return self._map(path, base, ours, theirs)
         return ours if self._ours_first else theirs  # a snapshot can be computed again
 
-    def _policy_by_kind(self, ours: bytes | None, theirs: bytes | None) -> str:
+    def _policy_by_kind(self, path: Path, ours: bytes | None, theirs: bytes | None) -> str:
         """Return the policy for two values of one kind or type if no rule names another."""
         kind = "" if ours is None else self._cells.kind(ours)
         if ours is None or theirs is None or kind != self._cells.kind(theirs):
             return "error"
         if kind == "tagged":
+            if self._like_models(path, ours, theirs) is not None:
+                return "map"
             tags = {tag.code for tag in map(self._cells.tag, (ours, theirs)) if tag is not None}
             if len(tags) == 1 and tags <= {Tag.SET, Tag.FROZENSET}:
                 return "set"
+            if tags == {Tag.DOCUMENT}:
+                return "document"
             name = f"tag {next(iter(tags), None)}"
             return CALL + name if len(tags) == 1 and name in self._resolvers else "error"
         return {"map": "map", "list": "append"}.get(kind, "error")
+
+    def _like_models(
+        self, path: Path, ours: bytes, theirs: bytes
+    ) -> tuple[ModelTables, ModelTables] | None:
+        """Return two models of one class, which merge by field; None for any other values.
+
+        What otolith stores itself has rules of its own: there a model is one value.
+        """
+        is_ours = isinstance(path[0], str) and path[0].startswith(".")
+        mine = None if is_ours else model_in(self._cells, ours)
+        yours = None if mine is None else model_in(self._cells, theirs)
+        if mine is None or yours is None or not mine.is_like(yours, self._cells):
+            return None
+        return mine, yours
+
+    def _by_name(self, path: Path, base: bytes | None, ours: bytes, theirs: bytes) -> bytes:
+        """Merge two maps key by key, or two models field by field."""
+        models = self._like_models(path, ours, theirs)
+        if models is None:
+            return self._map(path, base, ours, theirs)
+        reported = len(self.conflicts)
+        merged = self._model(path, base, *models)
+        why = self._refusal(merged, ours, theirs)
+        if why:
+            del self.conflicts[reported:]  # those of its fields
+            raise NoDecision(why)
+        return merged
+
+    def _model(
+        self, path: Path, base: bytes | None, mine: ModelTables, yours: ModelTables
+    ) -> bytes:
+        """Merge two models table by table; their names are apart."""
+        old = None if base is None else model_in(self._cells, base)
+        old = old if old is not None and old.is_like(mine, self._cells) else None
+        start = [None] * len(mine.tables) if old is None else old.tables
+        tables = [
+            None if ours is None or theirs is None else self._map(path, before, ours, theirs)
+            for before, ours, theirs in zip(start, mine.tables, yours.tables, strict=True)
+        ]
+        if mine.given is None or yours.given is None:
+            return mine.replaced(tables, None, self._cells)
+        before = frozenset() if old is None or old.given is None else old.given
+        given = mine.given | yours.given
+        for name in (mine.given ^ yours.given) & before:
+            side = yours if name in mine.given else mine  # where it was reset
+            found = (table and self._cells.entry(table, name) for table in tables)
+            if self._cells.same(next(filter(None, found), None), side.entry(name, self._cells)):
+                given -= {name}
+        return mine.replaced(tables, given, self._cells)
+
+    def _refusal(self, merged: bytes, ours: bytes, theirs: bytes) -> str:
+        """Return why the class of a merged model refuses it (rule 7)."""
+        if self._cells.same(merged, ours) or self._cells.same(merged, theirs):
+            return ""
+        if self._disputes and not self._cells.same(merged, self._without_disputes(merged)):
+            return ""  # it has no value yet
+        return refusal(self._cells, merged, ours, theirs)
 
     def _map(self, path: Path, base: bytes | None, ours: bytes, theirs: bytes) -> bytes:
         """Merge two maps key by key; keys that are equal in Python are one key."""
@@ -362,6 +528,25 @@ class _Walk:
         merged = self._cells.edit_map(elements, edits, is_table=True)
         return self._cells.tagged_cell(code, merged)
 
+    def _document(self, path: Path, base: bytes | None, ours: bytes, theirs: bytes) -> bytes:
+        """Merge two documents: edits are put together, so no policy is consulted."""
+        before, mine, yours = map(self._document_of, (base, ours, theirs))
+        if mine is None or yours is None:
+            raise NoDecision("policy document needs two documents")
+        try:
+            merged = DocumentMerge(self._cells, before, mine, yours).merged()
+        except Corrupt as error:
+            message = f"{format_path(path)}: {error.message}"
+            raise Corrupt(message, hint=error.hint) from None
+        return self._cells.tagged_cell(Tag.DOCUMENT, merged)
+
+    def _document_of(self, cell: bytes | None) -> bytes | None:
+        """Return the map of the runs of a document; None for other values."""
+        tag = self._cells.tag(cell) if cell is not None else None
+        if tag is None or tag.code != Tag.DOCUMENT or not isinstance(tag.data, bytes):
+            return None
+        return tag.data if self._cells.kind(tag.data) == "map" else None
+
     def set_of(self, cell: bytes | None) -> tuple[int, bytes] | None:
         """Return the code of a set or frozenset, and the map of its elements; else None."""
         tag = self._cells.tag(cell) if cell is not None else None
@@ -400,6 +585,8 @@ class _Walk:
             return base
         if base in self._disputes:
             return self._disputes[base]
+        if (model := model_in(self._cells, base)) is not None:
+            return self._model_without_disputes(base, model)
         if self._cells.kind(base) != "map":
             return base
         plain = {
@@ -411,3 +598,36 @@ class _Walk:
             if not self._cells.same(cell, self._cells.entry(base, key))
         }
         return self._cells.edit_map(base, edits) if edits else base
+
+    def _model_without_disputes(self, base: bytes, model: ModelTables) -> bytes | None:
+        """Return a model without disputes in it; None if a field has no value then."""
+        tables = [table and self._without_disputes(table) for table in model.tables]
+        if tables == list(model.tables):
+            return base
+        plain = model.replaced(tables, model.given, self._cells)
+        found = model_in(self._cells, plain)
+        return plain if found is not None and found.names[0] == model.names[0] else None
+
+
+def refusal(cells: Cells, model: bytes, *others: bytes) -> str:
+    """Return why the class of a model refuses it, or an empty text.
+
+    A class that is not known here, or checks nothing, refuses nothing. One that refuses these
+    others as well, all of them, cannot be asked: its instances are made of something else.
+    """
+    found = model_in(cells, model)
+    name = None if found is None else cells.load(found.head[0])
+    check = cells.encoding.codec.validator(name) if isinstance(name, str) else None
+    if check is None:
+        return ""
+
+    def reason(cell: bytes) -> str:
+        try:
+            return check(cells.load(cell))
+        except (Closed, Unavailable):
+            raise
+        except Error as error:  # a class whose constructor refuses what is stored
+            return error.hint or error.message
+
+    why = reason(model)
+    return why if why and not all(map(reason, others)) else ""

@@ -25,7 +25,7 @@ link to something longer. `settle` turns a loose cell into the one that stands i
 does the reverse; both copy at most one object. Every edit takes and returns loose cells, so nested
 edits write only the objects that the outermost value needs in the end.
 
-`walk` follows key bytes down from a cell, through maps and lists.
+`walk` follows key bytes down from a cell, through maps, lists and models.
 """
 
 from __future__ import annotations
@@ -66,6 +66,7 @@ from otolith.core.trees.layout import (
     read_link,
 )
 from otolith.core.trees.maps import Edit, MapTree
+from otolith.core.trees.model_tables import model_in
 from otolith.core.trees.objects import Buffer
 from otolith.core.trees.order import Tails, ordered_entries
 from otolith.core.trees.sequence import ELEMENT_BYTES
@@ -129,6 +130,9 @@ class _TagsOnly:
     def lift(self, code: int, data: object) -> object:
         """Return the code and the data."""
         return Tagged(code, data)
+
+    def validator(self, name: str) -> None:
+        """Return None: no class is known."""
 
 
 class Cells:
@@ -674,6 +678,8 @@ def walk(cells: Cells, cell: bytes, names: Names) -> bytes | None:
         elif at is not None and kind == "list":
             found = index_in(cells.encoding.unkey(name), cells.length(at))
             at = None if found is None else cells.element(at, found)
+        elif at is not None and kind == "tagged" and (model := model_in(cells, at)) is not None:
+            at = model.entry(name, cells)
         else:
             return None
     return at

@@ -21,7 +21,7 @@ from collections.abc import Callable, Collection, Iterable
 from gc import get_referents
 from itertools import chain, islice
 from operator import itemgetter, lt
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import msgspec
 from msgspec.msgpack import Decoder, Encoder, Ext
@@ -51,14 +51,23 @@ _first = itemgetter(0)
 _pack = Encoder().encode
 
 
+Validator: TypeAlias = Callable[[object], str]
+"""Returns why a value breaks the rules of its class, or an empty text."""
+
+
 class ValueCodec(Protocol):
-    """What the core needs from `codecs`: one step down for a value, one step up for a tag."""
+    """What the core needs from `codecs`: one step down for a value, one step up for a tag, and
+    the rules of a class of models.
+    """
 
     def lower(self, value: object) -> Tagged:
         """Return the code and the plainer data of a value that is not plain."""
 
     def lift(self, code: int, data: object) -> object:
         """Return the value that has this code and this data."""
+
+    def validator(self, name: str) -> Validator | None:
+        """Return what checks models of the class with this name; None if nothing does."""
 
 
 class TooBig(Exception):

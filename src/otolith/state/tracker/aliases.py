@@ -517,7 +517,7 @@ class ValueReader:
                 raise _not_found(keys)
             return hold.value
         cell = self._stage.get(keys)
-        if cell is None and self.hold_graph(keys):
+        if cell is None and self.hold_object(keys):
             return self.held.get(keys)
         if cell is None:
             raise _not_found(keys)
@@ -527,12 +527,24 @@ class ValueReader:
         self.hold(unit)
         return self.held.get(keys)
 
-    def hold_graph(self, keys: Path) -> bool:
-        """Hold the value that contains itself and that a path leads into, if there is one."""
+    def hold_object(self, keys: Path) -> bool:
+        """Hold the object that a path leads into, if there is one that can have parts here.
+
+        A value that contains itself is not divided where it is stored, and an object of an older
+        version may have other fields there.
+        """
         unit = self.unit(keys)
         cell = self._stage.get(unit) if unit != keys else None
         tagged = None if cell is None else self._cells.tag(cell)
-        return tagged is not None and tagged.code == Tag.GRAPH and self.hold(unit) is not None
+        is_object = tagged is not None and tagged.code in (Tag.GRAPH, Tag.MODEL)
+        return is_object and self.hold_known(unit)
+
+    def hold_known(self, path: Path) -> bool:
+        """Hold the value at a path, unless its class is not known here; return whether it is."""
+        try:
+            return self.hold(path) is not None
+        except UnknownType:
+            return False
 
     def get(self, keys: Path) -> object:
         """Return the value at a path, the same object every time."""

@@ -33,6 +33,7 @@ from zoneinfo import ZoneInfo
 
 from xxhash import xxh3_128_intdigest
 
+from otolith.codecs import Document
 from otolith.errors import BadValue
 from otolith.types import Raw, Tagged
 
@@ -193,7 +194,7 @@ def _compare(
 _FIXED = frozenset({
     type(None), bool, int, float, complex, str, bytes, range, slice, type, Decimal, UUID,
     date, datetime, time, timedelta, timezone, ZoneInfo,
-    FunctionType, ModuleType,
+    FunctionType, ModuleType, Document,
 })  # fmt: skip
 
 _known: WeakKeyDictionary[type, bool] = WeakKeyDictionary()

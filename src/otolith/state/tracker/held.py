@@ -14,8 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from otolith.core import Cells, Path, format_path, index_in
-from otolith.errors import BadPath, BadValue, KeyNotFound
+from otolith.codecs import fields_of, may_have, named_parts, with_named_part, without_named_part
+from otolith.core import Cells, Path, field_stays, format_path, index_in
+from otolith.errors import BadPath, BadValue, Invalid, KeyNotFound
 from otolith.state.tracker.imprints import (
     BytesImprint,
     CodecImprint,
@@ -108,7 +109,7 @@ class HeldValues:
             return MISSING
         value = self.at(unit).value
         for depth in range(len(unit), len(path)):
-            value = _part(value, path, depth)
+            value = part_of(value, path, depth)
         return value
 
     def below(self, path: Path) -> list[Path]:
@@ -216,60 +217,76 @@ class HeldValues:
         return new
 
 
-def _part(value: Any, path: Path, depth: int) -> object:
-    """Return the part of a container at one depth of a path, or raise KeyNotFound."""
-    key = path[depth]
+def part_of(value: Any, path: Path, depth: int) -> object:
+    """Return the part of a container or a model at one depth of a path, or raise KeyNotFound."""
+    key: Any = path[depth]
     if type(value) is list:
         at = index_in(key, len(value))
         if at is not None:
             return value[at]
-    elif type(value) is dict and key in value:
-        return value[key]
+    elif type(value) is dict:
+        if key in value:
+            return value[key]
+    elif type(key) is str and key in (parts := named_parts(value) or {}):
+        return parts[key]
     raise KeyNotFound(
         f"nothing at {format_path(path[: depth + 1])}", hint="list(state) shows what is at the top"
     )
 
 
-def put_part(value: Any, path: Path, steps: Path, part: object) -> Any:
-    """Put a part into a value that is held at a path; dicts on the way are made."""
-    parent = _parent(value, path, steps)
-    if type(parent) is list:
-        at = index_in(steps[-1], len(parent))
-        if at is None:
-            raise KeyNotFound(
-                f"nothing at {format_path((*path, *steps))}", hint="append to the list itself"
-            )
-        parent[at] = part
-    else:
-        parent[steps[-1]] = part
-    return value
+def put_part(value: Any, path: Path, steps: Path, part: object, *, is_known: bool = False) -> Any:
+    """Put a part into a value that is held at a path; dicts on the way are made.
+
+    Return the value. A frozen model is replaced by a copy, which is returned then. A model gets an
+    attribute that it does not have only if it `is_known` to be one.
+    """
+    if type(value) not in (dict, list) and named_parts(value) is None:
+        raise BadPath(
+            f"{format_path(path)} is a {type(value).__name__}, it has no parts to set",
+            hint="read the value, and change it itself",
+        )
+    here = (*path, steps[0])
+    if len(steps) > 1:
+        is_new = type(value) is dict and steps[0] not in value
+        inner = {} if is_new else part_of(value, here, len(path))
+        part = put_part(inner, here, steps[1:], part, is_known=is_known)
+        if part is inner and not is_new:
+            return value
+    return _with_part(value, here, part, is_known=is_known)
+
+
+def _with_part(value: Any, path: Path, part: object, *, is_known: bool) -> Any:
+    """Return a container, or a model, with the part that has this path."""
+    key: Any = path[-1]
+    if type(value) is dict:
+        value[key] = part
+        return value
+    at = index_in(key, len(value)) if type(value) is list else None
+    if at is not None:
+        value[at] = part
+        return value
+    is_name = type(key) is str and type(value) is not list
+    if not is_name or not (is_known or may_have(value, key)):
+        hint = "append to the list itself" if type(value) is list else "a model has its fields only"
+        raise KeyNotFound(f"nothing at {format_path(path)}", hint=hint)
+    try:
+        return with_named_part(value, key, part)
+    except Invalid as error:
+        raise Invalid(f"{format_path(path)}: {error.message}", hint=error.hint) from error
 
 
 def remove_part(value: Any, path: Path, steps: Path) -> None:
     """Remove a part of a value that is held at a path."""
     here = (*path, *steps)
-    for depth in range(len(path), len(here)):
-        if depth == len(here) - 1:
-            _part(value, here, depth)
-            key = here[depth]
-            del value[index_in(key, len(value)) if type(value) is list else key]
-        else:
-            value = _part(value, here, depth)
-
-
-def _parent(value: Any, path: Path, steps: Path) -> Any:
-    """Return the container that a path ends in; missing dicts are made."""
-    here = (*path, *steps)
-    for depth in range(len(path), len(here)):
-        if type(value) not in (dict, list):
-            raise BadPath(
-                f"{format_path(here[:depth])} is a {type(value).__name__}, it has no parts to set",
-                hint="read the value, and change it itself",
-            )
-        if depth == len(here) - 1:
-            break
-        if type(value) is dict:
-            value = value.setdefault(here[depth], {})
-        else:
-            value = _part(value, here, depth)
-    return value
+    for depth in range(len(path), len(here) - 1):
+        value = part_of(value, here, depth)
+    part_of(value, here, len(here) - 1)
+    key: Any = here[-1]
+    if type(value) is list:
+        del value[index_in(key, len(value)) or 0]
+    elif type(value) is dict:
+        del value[key]
+    elif key in (fields_of(type(value)) or ()):
+        raise field_stays(here)
+    else:
+        without_named_part(value, key)
