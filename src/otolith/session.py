@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from os import PathLike
 from pathlib import Path as Folder
 from types import TracebackType
@@ -27,6 +28,7 @@ from otolith import (
     environment,
     memory,
     statecharts,
+    teams,
     workspace,
 )
 from otolith.codecs import Codecs, derive_key
@@ -39,6 +41,8 @@ from otolith.core import (
     Target,
     differences,
     format_path,
+    is_branch_ref,
+    parse_own_path,
     parse_path,
     scope_ref,
     split_ref,
@@ -59,6 +63,7 @@ from otolith.state.event_log import EventLog
 from otolith.state.frames import Frame, merge_frames
 from otolith.state.schema.schema import SchemaGuard
 from otolith.state.stored_events import StoredEventLog
+from otolith.state.texts import TextHandle
 from otolith.state.tracked_branch import TrackedBranch
 from otolith.state.tracker.held import HeldValue
 from otolith.stores import Expirer, KVStore, Progress, Store, as_store
@@ -157,6 +162,17 @@ class Versioned(TrackedBranch):
         """Return a handle on a frame or table that reads only the columns it is asked for."""
         return Frame(self, parse_path(path))
 
+    def text(self, path: str | Path) -> TextHandle:
+        """Return a handle on a text that several edit inside a line at once.
+
+        state.text("report").append("The end.")
+
+        Raises:
+            BadPath: something else is at the path.
+            MissingExtra: the library of documents is not installed.
+        """
+        return TextHandle(self, self._documents, parse_own_path(path))
+
     @property
     def events(self) -> EventLog:
         """What happened, in order; recorded with `events.append`, committed with the rest."""
@@ -173,7 +189,8 @@ class Versioned(TrackedBranch):
         """Open the states that this one is linked to: by argument, or by its last commit."""
         found = {scope: scope_ref(scope, id, MAIN) for scope, id in ids.items() if id is not None}
         for ref in self.head.reads if self.head is not None else ():
-            found.setdefault(ref.partition("/")[0], ref)
+            if is_branch_ref(ref):
+                found.setdefault(ref.partition("/")[0], ref)
         return {scope: Versioned(self.repo, **_address(ref)) for scope, ref in found.items()}
 
     @property
@@ -235,11 +252,7 @@ class Versioned(TrackedBranch):
         if reads is not None:
             check_argument(reads, "reads", Mapping, "a mapping of refs to commits")
         with self.lock:
-            failures = self._flush()
-            if failures and not skip_unstorable:
-                raise _unstorable(failures, self._held.values())
-            if self._guard is not None:
-                self._guard.check_staged(self._changes_to(self._stage.root()))
+            failures = self._check_storable(skips=skip_unstorable)
             self._commit_linked(message, author, is_wanted=user)
             self._skip(failures)
             if self._event_log is not None and self._is_edited(self._stage.root()):
@@ -257,6 +270,15 @@ class Versioned(TrackedBranch):
                 allow_empty=allow_empty,
                 expect=expect,
             )
+
+    def _check_storable(self, *, skips: bool = False) -> dict[Path, BadValue]:
+        """Stage what changed in place; return what cannot be stored, or refuse it."""
+        failures = self._flush()
+        if failures and not skips:
+            raise _unstorable(failures, self._held.values())
+        if self._guard is not None:
+            self._guard.check_staged(self._changes_to(self._stage.root()))
+        return failures
 
     def _commit_linked(self, message: str, author: str | None, *, is_wanted: bool) -> None:
         """Commit what is staged in the states of the user and the application, or warn of it."""
@@ -486,6 +508,11 @@ def _unstorable(failures: dict[Path, BadValue], held: dict[Path, object]) -> Uns
     )
 
 
+def _merge_proposals(base: object, ours: object, theirs: object) -> object:
+    """Merge the records of a proposal; the room of teams is loaded when there are any."""
+    return teams.merge_proposals(base, ours, theirs)
+
+
 def _expire(store: Store, prefix: str, after: Duration | None) -> None:
     """Set the time after which states below a prefix disappear."""
     seconds = None if after is None else duration_seconds(after, "expire")
@@ -541,6 +568,7 @@ class Repo(BareRepo):
         for tag in (Tag.FRAME, Tag.POLARS):
             self.backend.resolvers[f"tag {int(tag)}"] = merge_frames
         self.backend.resolvers |= memory.RESOLVERS
+        self.backend.resolvers["team-proposal"] = _merge_proposals
         self._states: WeakValueDictionary[int, Versioned] = WeakValueDictionary()
         environment.call_at_exit(self._warn_of_staged)
 
@@ -587,6 +615,10 @@ class Repo(BareRepo):
     def app(self, name: str, *, branch: str = MAIN, schema: Any = None) -> Versioned:
         """Return the state of an application, across users."""
         return Versioned(self, session=name, branch=branch, scope="app", schema=schema)
+
+    def team(self, id: str, *, member: str | None = None) -> teams.Team[Versioned]:
+        """Return what a team shares, as one of its members; without a member, only to look."""
+        return teams.Team(id, backend=self.backend, open=partial(Versioned, self), member=member)
 
     @property
     def remotes(self) -> care.Remotes:

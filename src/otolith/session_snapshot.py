@@ -21,7 +21,9 @@ from otolith.core import (
 from otolith.errors import KeyNotFound, RefNotFound
 from otolith.state.event_log import EventLog
 from otolith.state.frames import Frame
+from otolith.state.open_documents import OpenDocuments
 from otolith.state.stored_events import StoredEventLog
+from otolith.state.texts import TextHandle
 from otolith.state.tracker.aliases import ValueReader
 from otolith.types import Hash, cut_line
 
@@ -68,6 +70,14 @@ class SessionSnapshot(Snapshot):
     def frame(self, path: str | Path) -> Frame:
         """Return a handle on a frame or table that reads only the columns it is asked for."""
         return Frame(self, parse_path(path))
+
+    def text(self, path: str | Path) -> TextHandle:
+        """Return a handle on a text that several edit, which only reads it."""
+        return TextHandle(self, self._documents, parse_path(path))
+
+    @cached_property
+    def _documents(self) -> OpenDocuments:
+        return OpenDocuments(self.cells, read=self.cell_at)
 
     def __repr__(self) -> str:
         return f"<SessionSnapshot {self.commit.short} {cut_line(repr(self.commit.message))}>"

@@ -103,7 +103,7 @@ class Crossings(Workload):
         state["x"] = 1 if state.name == "main" else 2
 
     def _gone(self, state: Branch) -> None:
-        state["gone"] = Opaque(Tagged(Tag.MODEL, ["nowhere:Gone", 1, {"side": state.name}]))
+        state["gone"] = Opaque(Tagged(Tag.STATE, ["nowhere:Gone", 1, {"side": state.name}]))
 
     def _merge(self, state: Branch, theirs: Commit) -> None:
         """Merge, and decide every conflict: each side of each can be looked at and taken."""

@@ -34,6 +34,7 @@ from otolith.errors import (
 from otolith.stores import Batch, CachedStore, KVStore, Store
 from otolith.stores.keyvalue import KeyValueStore
 from otolith.stores.sqlite import SqliteStore
+from otolith.stores.sqlite.tickets import TicketPlace
 from otolith.types import Hash
 from tests.simulation.linearizability import Call, LookCall, SwapCall
 from tests.simulation.scheduler import Killed, Lock, RLock, Scheduler
@@ -71,10 +72,12 @@ class Machine:
         for room in _LOCKS:
             replace(patch(f"otolith.{room}.Lock", Lock))
         replace(patch("otolith.stores.keyvalue.kv.RLock", RLock))
-        for name in ("gc.monotonic", "write_queue.perf_counter", "erasure.perf_counter"):
+        clocks = ("gc.monotonic", "ref_lines.monotonic", "tickets.monotonic")
+        for name in (*clocks, "write_queue.perf_counter", "erasure.perf_counter"):
             replace(patch(f"otolith.stores.sqlite.{name}", lambda: self.scheduler.ticks * 1e-6))
         give_way = self.scheduler.give_way
-        replace(patch("otolith.stores.sqlite.write_queue.sleep", lambda seconds: give_way()))
+        for name in ("write_queue", "ref_lines", "tickets"):
+            replace(patch(f"otolith.stores.sqlite.{name}.sleep", lambda seconds: give_way()))
         replace(patch("otolith.stores.keyvalue.store.sleep", lambda seconds: None))
         replace(patch.object(Lock, "scheduler", self.scheduler))
         apsw.connection_hooks.append(self._watch)
@@ -251,6 +254,9 @@ class Process:
         inherited = [*connections._idle, connections._writer]
         memo: dict[int, Any] = {id(each): Inherited() for each in inherited if each is not None}
         memo[id(self.machine)] = self.machine
+        lines = vars(self.store.inner).get("_lines")
+        for place in [connections.queue.place, *(lines._places if lines is not None else ())]:
+            memo[id(place)] = TicketPlace(place._store, place._line)  # which has no file
         child = Process(self.machine, f"{self.name}c{len(self.machine.processes)}")
         child.repo = deepcopy(repo, memo)
         child.repo.backend.clock = child.clock

@@ -13,11 +13,12 @@ from unittest.mock import patch
 
 from otolith.care import maintenance, migrate
 from otolith.core import BareRepo, Branch, Cells, branch
-from otolith.core.committer import Committer, Stash
+from otolith.core.committer import Committer
 from otolith.core.history.refs import Undo, scope_ref
 from otolith.core.merge import policies, three_way, values
 from otolith.core.paths import format_path
 from otolith.core.stage import Stage
+from otolith.core.stash import Stash
 from otolith.core.trees.cells import EMPTY_MAP
 from otolith.errors import NotFound, RefNotFound, StaleRef, Unavailable
 from otolith.stores import Batch, CachedStore, Swap, base

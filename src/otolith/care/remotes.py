@@ -3,7 +3,8 @@
     push     our branches and tags to another store; refused if that would drop commits of others
     fetch    the branches of another store, to refs under `remote/<name>/`, and its new tags
     pull     fetch, then merge what came into our branches
-    clone    everything into an empty store, which remembers where it came from
+    clone    everything into an empty store, which remembers where it came from; only leases and
+             queues stay behind, because they are about who uses this store now
     mirror   everything, so that the other store has just our refs and no others
 
 Copies of one repo have the same constants (`.config`), so equal states have equal hashes and only
@@ -27,6 +28,7 @@ from typing import NamedTuple
 from blake3 import blake3
 
 from otolith.core import (
+    SHARED,
     Attempts,
     Backend,
     BareRepo,
@@ -303,7 +305,7 @@ def clone(
                 f"the target is not empty: it has {_listed(sorted(strangers))}",
                 hint="clone into a new store, or push into this one",
             )
-        report = _mirror(repo, store, force=False, progress=progress, note="clone")
+        report = _mirror(repo, store, force=False, progress=progress, note="clone", leave=SHARED)
         if origin and without_secrets(origin) == origin:
             remotes = Remotes(repo.backend.over(store))
             if "origin" not in remotes.list():
@@ -329,12 +331,19 @@ def mirror(
 
 
 def _mirror(
-    repo: BareRepo, store: Store, *, force: bool, progress: Progress | None, note: str
+    repo: BareRepo,
+    store: Store,
+    *,
+    force: bool,
+    progress: Progress | None,
+    note: str,
+    leave: str | None = None,
 ) -> TransferReport:
+    """Copy all refs but those whose name starts with `leave`."""
     transfer = Transfer(repo.store, store, progress)
     _share_constants(repo.store, store, repo.clock())
     for _ in range(_TRIES):
-        ours, theirs = _mirrored(repo.store), _mirrored(store)
+        ours, theirs = _mirrored(repo.store, leave), _mirrored(store, leave)
         differ = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
         strange = [
             name
@@ -467,12 +476,13 @@ def _wanted(store: Store, only: Sequence[str]) -> dict[str, Hash]:
     return chosen
 
 
-def _mirrored(store: Store) -> dict[str, Hash]:
+def _mirrored(store: Store, leave: str | None) -> dict[str, Hash]:
     """Return the refs that a mirror has as well: all but what is about the store itself."""
+    prefixes = (_TRACKED,) if leave is None else (_TRACKED, leave)
     return {
         name: head
         for name, head in store.refs().items()
-        if name not in (CONFIG, REMOTES) and not name.startswith(_TRACKED)
+        if name not in (CONFIG, REMOTES) and not name.startswith(prefixes)
     }
 
 

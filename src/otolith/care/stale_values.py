@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, Protocol
 
-from otolith.core import BareRepo, Cells, Commit, Path, scope_ref, split_ref
+from otolith.core import SCOPES, BareRepo, Cells, Commit, Path, scope_ref, split_ref
 from otolith.errors import BadValue, Denied, Error, Invalid, MissingExtra, RefNotFound, UnknownType
 from otolith.types import Tag
 
@@ -20,7 +20,6 @@ CountValue = Callable[[], None]
 Progress = Callable[[str, int, int], None]
 
 _KEY = "(key)"  # stands in a path for a key that is itself stale
-_SCOPES = ("session/", "user/", "app/")
 _PROGRESS_STEP = 256
 
 
@@ -253,7 +252,7 @@ def branch_refs(repo: BareRepo, session: str | None, branch: str | None) -> list
         RefNotFound: the session, or its branch, does not exist.
     """
     if session is None:
-        refs = [ref for scope in _SCOPES for ref in repo.store.refs(scope)]
+        refs = [ref for scope in SCOPES for ref in repo.store.refs(f"{scope}/")]
         return [ref for ref in refs if branch in (None, split_ref(ref)[2])]
     prefix = scope_ref("session", session, branch or "x")
     found = repo.store.refs(prefix if branch else prefix[:-1])

@@ -9,10 +9,10 @@ writes one value; an *attempt* is what was begun under a key, whatever becomes o
 clock, randomness, file or thread is used here; they are arguments.
 """
 
-from otolith.core.attempts import Attempt, Attempts, AttemptStatus, attempts_ref, orphans
+from otolith.core.attempts import Attempt, Attempts, AttemptStatus
 from otolith.core.backend import Backend, pack, unpack
 from otolith.core.branch import Branch, Expected, Target, WorkingValues
-from otolith.core.committer import Committer, Merge
+from otolith.core.committer import Committer
 from otolith.core.handles import (
     BlobHandle,
     CounterHandle,
@@ -25,9 +25,16 @@ from otolith.core.handles import (
 )
 from otolith.core.history.blame import Blame
 from otolith.core.history.commits import Commit, CommitStats, decode_commit, is_commit, links
-from otolith.core.history.refs import is_branch_ref, is_tag_ref, scope_ref, split_ref, stage_ref
+from otolith.core.history.refs import (
+    SCOPES,
+    is_branch_ref,
+    is_tag_ref,
+    scope_ref,
+    split_ref,
+    stage_ref,
+)
 from otolith.core.merge.diff import Change, differences, list_middle
-from otolith.core.merge.three_way import PathConflict
+from otolith.core.merge.three_way import Merge, PathConflict
 from otolith.core.paths import (
     ALIASES,
     CONVERSATION,
@@ -35,7 +42,9 @@ from otolith.core.paths import (
     LIFECYCLE,
     LOOP,
     MEMORY,
+    POLICY,
     SNAPSHOTS,
+    TEAM,
     WORKSPACE,
     Path,
     format_path,
@@ -43,7 +52,8 @@ from otolith.core.paths import (
     parse_path,
 )
 from otolith.core.repo import BareRepo, Session
-from otolith.core.stage import Stage
+from otolith.core.shared_map import SHARED, MapEdit, SharedMap, attempts_ref, orphans, shared_ref
+from otolith.core.stage import Stage, field_stays
 from otolith.core.transfer import CopyTotals, Transfer
 from otolith.core.trees.cells import Cells, index_in
 from otolith.core.trees.encoding import Encoding
@@ -67,7 +77,11 @@ __all__ = [
     "LIFECYCLE",
     "LOOP",
     "MEMORY",
+    "POLICY",
+    "SCOPES",
+    "SHARED",
     "SNAPSHOTS",
+    "TEAM",
     "WORKSPACE",
     "Attempt",
     "AttemptStatus",
@@ -89,12 +103,14 @@ __all__ = [
     "Encoding",
     "Expected",
     "ListHandle",
+    "MapEdit",
     "MapHandle",
     "Merge",
     "Path",
     "PathConflict",
     "Session",
     "SetHandle",
+    "SharedMap",
     "Snapshot",
     "Stage",
     "StateReader",
@@ -108,6 +124,7 @@ __all__ = [
     "decode_commit",
     "differences",
     "digest",
+    "field_stays",
     "flaws",
     "format_path",
     "index_in",
@@ -124,6 +141,7 @@ __all__ = [
     "parse_path",
     "root_flaws",
     "scope_ref",
+    "shared_ref",
     "split_ref",
     "stage_ref",
     "synchronized",

@@ -97,8 +97,8 @@ def unpack(store: Store, encoding: Encoding, hash: Hash, what: str) -> dict[str,
 class Backend:
     """Objects, refs and commits of one store, with the clock and author of new commits.
 
-    Threads may share it. `entropy` returns random bytes, for the salt of a new repo; `pauses` are
-    those between questions to a store that does not answer.
+    Threads may share it. `entropy` returns random bytes, for the salt of a new repo and the
+    writers of documents; `pauses` are those between questions to a store that does not answer.
     """
 
     def __init__(
@@ -114,12 +114,13 @@ class Backend:
         pauses: Pauses = no_pauses,
     ) -> None:
         self._codec = codec
-        self._entropy = entropy
+        self.entropy = entropy
         self.store = store
         self.clock = clock
         self.author = author
         self.pauses = pauses
         self.resolvers: dict[str, Resolver] = {}
+        self.fences: Callable[[], Mapping[str, int]] = dict  # what every commit carries
         self.encoding = Encoding(codec)
         self.objects = Objects(store, cache_bytes=cache_bytes, load_limit_bytes=load_limit_bytes)
         self.graph = Graph(self.objects)
@@ -137,7 +138,7 @@ class Backend:
             codec=self._codec,
             clock=self.clock,
             author=self.author,
-            entropy=self._entropy,
+            entropy=self.entropy,
             cache_bytes=_COPY_CACHE_BYTES,
             pauses=self.pauses,
         )
@@ -146,12 +147,22 @@ class Backend:
         """Return a reader of the history of single paths."""
         return PathHistory(cells, self.graph)
 
-    def move(self, ref: str, old: Hash | None, new: Commit | None, *, note: str) -> None:
+    def move(
+        self,
+        ref: str,
+        old: Hash | None,
+        new: Commit | None,
+        *,
+        note: str,
+        fences: Mapping[str, int] = {},
+    ) -> None:
         """Move a ref from `old` to a stored commit, or remove it.
 
         Raises:
             StaleRef: the ref is not at `old` any more.
+            Fenced: a newer owner has written.
         """
         needs = () if new is None else (new.hash,)
         swap = Swap(ref, old, new.hash if new is not None else None)
-        self.store.write(Batch(swaps=[swap], needs=needs, time=self.clock(), note=note))
+        carried = {**self.fences(), **fences}
+        self.store.write(Batch((), [swap], carried, needs, time=self.clock(), note=note))

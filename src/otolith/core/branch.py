@@ -12,18 +12,18 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property, partial
 from itertools import islice
 from types import EllipsisType
-from typing import Any, Protocol, Self, TypeAlias, TypeVar
+from typing import Any, Literal, Protocol, Self, TypeAlias, TypeVar
 
 from otolith.core.attempts import Attempts
 from otolith.core.backend import Backend
-from otolith.core.committer import Committer, IfMoved, Merge
+from otolith.core.committer import Committer, IfMoved
 from otolith.core.handles import Snapshot, StateReader, synchronized
 from otolith.core.history.blame import Blame
 from otolith.core.history.commits import Commit
 from otolith.core.history.refs import FORK, Undo, is_branch_ref, sibling_ref, split_ref
-from otolith.core.merge.diff import Change, differences
+from otolith.core.merge.diff import Change, differences, without_reserved
 from otolith.core.merge.policies import check_pattern, check_policy, exactly
-from otolith.core.merge.three_way import PathConflict
+from otolith.core.merge.three_way import Merge, PathConflict
 from otolith.core.paths import POLICY, Path, format_path, parse_own_path, parse_path
 from otolith.core.stage import Stage
 from otolith.core.transactions import (
@@ -36,7 +36,6 @@ from otolith.core.trees.cells import EMPTY_MAP, Cells
 from otolith.errors import (
     BadValue,
     CommitNotFound,
-    Contention,
     Error,
     Invalid,
     RefExists,
@@ -89,6 +88,7 @@ class Branch(StateReader, MutableMapping[str, Any]):
         self.scope, self.session, self.name = split_ref(ref)
         self._stage = Stage(self._tree, EMPTY_MAP)
         self._committer = Committer(backend, self._tree, self._stage, ref)
+        self._stage.follow(self._committer)
         self._committer.head = backend.refs.head(ref)
         self._stage.reset(self._committer.head_cell)
 
@@ -212,7 +212,7 @@ class Branch(StateReader, MutableMapping[str, Any]):
         return self._changes_to(self._flushed_root())
 
     def _changes_to(self, root: bytes) -> list[Change]:
-        return _without_reserved(differences(self._tree.frozen(), self._committer.head_cell, root))
+        return without_reserved(differences(self._tree.frozen(), self._committer.head_cell, root))
 
     def at(self, target: Target) -> Snapshot:
         """Return the state at a commit, read-only."""
@@ -232,7 +232,7 @@ class Branch(StateReader, MutableMapping[str, Any]):
         """
         before = self.resolve(old).cell if old is not None else self._committer.head_cell
         after = self.resolve(new).cell if new is not None else self._flushed_root()
-        return _without_reserved(differences(self._tree.frozen(), before, after))
+        return without_reserved(differences(self._tree.frozen(), before, after))
 
     def log(
         self,
@@ -252,7 +252,7 @@ class Branch(StateReader, MutableMapping[str, Any]):
         yield from islice(commits, None if limit is None else max(limit, 0))
 
     def blame(self, path: str | Path = (), *, at: Target = "@") -> list[Blame]:
-        """Return which commit set the value at a path, or each entry of the map there."""
+        """Return which commit set the value at a path, or each entry of the map or model there."""
         keys = parse_path(path) if path else ()
         blames = self._backend.path_history(self._tree).blame(self.resolve(at), keys)
         return [blame for blame in blames if not blame.path.startswith(".")]
@@ -326,7 +326,7 @@ class Branch(StateReader, MutableMapping[str, Any]):
             return self.head
         if self._committer.parent is not None and kind == "step":
             kind = "merge"
-        details = _details(self._backend, message, author, kind, meta)
+        details = self._committer.details(message, author, kind, meta)
         details["reads"] = {ref: commit.hash for ref, commit in (reads or {}).items()}
         try:
             if_moved = self._if_moved if isinstance(expect, EllipsisType) else "refuse"
@@ -345,8 +345,10 @@ class Branch(StateReader, MutableMapping[str, Any]):
         *,
         author: str | None = None,
         meta: Mapping[str, Any] | None = None,
+        reads: Mapping[str, Commit] | None = None,
         attempts: int = 1000,
         patience_seconds: float = PATIENCE_SECONDS,
+        if_moved: Literal["rerun", "merge"] = "rerun",
     ) -> R:
         """Call `edit(state)` on the current head and commit what it did; return its result.
 
@@ -361,9 +363,12 @@ class Branch(StateReader, MutableMapping[str, Any]):
         What `edit` reads is what its edits are committed on: if another writer is faster, its edits
         are discarded and it is called again on the new head, so let it do nothing else. It must
         not commit. If it raises, its edits are discarded. Other threads wait.
+        `if_moved="merge"` is for edits that do not depend on what was read, such as adding to
+        counters and lists: they are merged into what the other writer did, and `edit` is called
+        again only if that conflicts.
 
-        If a commit gets no reply, the store is asked for up to `patience_seconds` whether it has
-        landed; if not, it is sent again.
+        If a commit gets no reply, the store is asked for up to `patience_seconds`, and it is sent
+        again if it has not landed.
 
         Raises:
             Uncommitted: there are staged edits, which are not part of the transaction.
@@ -373,32 +378,15 @@ class Branch(StateReader, MutableMapping[str, Any]):
             AlreadyCommitted: the transaction before this one was such a one, and has landed; this
                 one was not run, because it has the same code and may be the same.
         """
-        check_transaction(edit, attempts, patience_seconds)
+        check_transaction(edit, attempts, patience_seconds, if_moved)
         self._check_not_in_transaction("transact")
-        commit = partial(self.commit, message, author=author, meta=meta)
+        commit = partial(self.commit, message, author=author, meta=meta, reads=reads)
         repeated = self._transactions.settle(self, edit, commit, patience_seconds)
         if repeated is not None:
             return repeated.result
         self._require_clean("transact")
-        for _ in range(attempts):
-            head = self.refresh()
-            try:
-                transaction = Transaction(edit, self._edit_in_transaction(edit), head)
-                self._transactions.land(transaction, commit, patience_seconds)
-            except StaleRef as stale:
-                self.discard()
-                if stale.name != self.ref:
-                    raise
-            except BaseException:
-                if self._committer.in_doubt is None:
-                    self.discard()
-                raise
-            else:
-                return transaction.result
-        raise Contention(
-            f"{self.ref} moved {attempts} times while this transaction tried to land",
-            hint="try again; nothing was written",
-        )
+        run = partial(self._run, edit, if_moved)
+        return self._transactions.until_landed(self, run, commit, attempts, patience_seconds)
 
     @synchronized
     def commit_change(
@@ -407,8 +395,7 @@ class Branch(StateReader, MutableMapping[str, Any]):
         """Commit what is staged together with a change, which is made again if others were faster.
 
         Like `transact`, for a caller that has staged edits: those are merged into what others have
-        committed, and `change` is made anew. It returns False if there is nothing to do any more;
-        then nothing is committed.
+        committed, and `change` is made anew. False: it had nothing to do, and nothing is committed.
 
         Raises:
             MergeConflict: others changed the paths of edits that were staged before.
@@ -438,8 +425,12 @@ class Branch(StateReader, MutableMapping[str, Any]):
     def _transactions(self) -> Transactions:
         return Transactions(self._backend, self._committer, self._stage, self.ref)
 
+    def _run(self, edit: Callable[[Self], R], if_moved: str, head: Commit | None) -> Transaction[R]:
+        read = head if if_moved == "rerun" else ...
+        return Transaction(edit, self._edit_in_transaction(edit), read)
+
     def _edit_in_transaction(self, edit: Callable[[Self], R]) -> R:
-        """Call a function that may edit and must not commit, merge or move the branch."""
+        """Call a function that may edit and must not commit or move the branch."""
         self._is_in_transaction = True
         try:
             return edit(self)
@@ -468,8 +459,8 @@ class Branch(StateReader, MutableMapping[str, Any]):
                 f"branch {name} already exists",
                 hint=f"open it with repo.session({self.session!r}, branch={name!r})",
             )
-        self._backend.move(ref, None, start, note=f"{FORK}from {self.name}")
-        return self._open(ref)
+        self._committer.move(ref, None, start, note=f"{FORK}from {self.name}")
+        return self._sibling(ref)
 
     @synchronized
     def merge(
@@ -487,7 +478,7 @@ class Branch(StateReader, MutableMapping[str, Any]):
         if theirs is None:
             raise CommitNotFound("the other branch has no commit yet", hint="commit there first")
         name = other.name if isinstance(other, Branch) else str(getattr(other, "short", other))
-        details = _details(self._backend, message or f"merge {name}", author, "merge", None)
+        details = self._committer.details(message or f"merge {name}", author, "merge")
         try:
             result = self._committer.merge(theirs, details)
         except BaseException:
@@ -529,6 +520,31 @@ class Branch(StateReader, MutableMapping[str, Any]):
             self._reload()
 
     @synchronized
+    def draft(self, edit: Callable[[Self], object], message: str = "") -> Commit:
+        """Write what `edit(state)` does as a commit that no branch has; it stays staged.
+
+        What does not merge it, or refer to it, loses it to the next collection.
+        """
+        self._edit_in_transaction(edit)
+        self._check_storable()
+        return self._committer.write_draft(self._committer.details(message, None, "draft"))
+
+    def _check_storable(self) -> object:
+        return self._flushed_root()
+
+    @synchronized
+    def stage_merge(self, commit: Commit) -> list[PathConflict]:
+        """Stage what another commit changed, for the next commit; also inside a transaction.
+
+        Where the two disagree our side is staged; the conflicts are returned, and not recorded.
+        """
+        self._flushed_root()
+        try:
+            return self._committer.stage_merge(commit)
+        finally:
+            self._reload()
+
+    @synchronized
     def rollback(
         self, target: Target | None = None, *, steps: int | None = None, discard: bool = False
     ) -> Commit:
@@ -551,7 +567,7 @@ class Branch(StateReader, MutableMapping[str, Any]):
             self.earlier(1 if steps is None else steps) if target is None else self.resolve(target)
         )
         message = f"rollback to {goal.short} {goal.message}".rstrip()
-        details = _details(self._backend, message, None, "rollback", {"to": goal.id})
+        details = self._committer.details(message, None, "rollback", {"to": goal.id})
         try:
             commit = self._committer.land_instead(goal, details)
         except BaseException:
@@ -561,31 +577,16 @@ class Branch(StateReader, MutableMapping[str, Any]):
         return commit
 
     def earlier(self, steps: int = 1) -> Commit:
-        """Return the commit that `rollback(steps=…)` goes back to.
-
-        Raises:
-            CommitNotFound: there are not so many steps.
-        """
+        """Return the commit that `rollback(steps=…)` goes back to, or raise CommitNotFound."""
         if type(steps) is not int or steps < 1:
             raise Invalid(f"steps must be an int, at least 1, got {steps!r}")
-        graph = self._backend.graph
-        goal = graph.origin(self.resolve("@"))
-        for step in range(steps):
-            parents = graph.parents(goal)
-            if not parents:
-                raise CommitNotFound(
-                    f"{steps} steps back from {self.name} is before its first commit",
-                    hint=f"there are {step} steps to go back; undo() takes the first commit away",
-                )
-            goal = graph.origin(parents[0])
-        return goal
+        return self._backend.graph.earlier(self.resolve("@"), steps, branch=self.name)
 
     @synchronized
     def undo(self) -> Commit:
-        """Move the branch back to where it was before its last commit, merge or rollback.
+        """Move the branch back to before its last commit, merge or rollback; `redo` goes forward.
 
-        Undo twice goes two back; `redo` goes forward again. Before the first commit is an empty
-        state, with a commit of its own.
+        Before the first commit is an empty state, with a commit of its own.
         """
         self._require_clean("undo")
         return self._move_to(Undo.back)
@@ -617,7 +618,7 @@ class Branch(StateReader, MutableMapping[str, Any]):
             RefNotFound: the branch was deleted, and a new one of that name would find them.
         """
         self._check_not_in_transaction("stash")
-        self._committer.stash.settle()
+        self._committer.settle_doubts()  # what has landed must not be staged again elsewhere
         root = self._flushed_root()
         if self._is_edited(root):
             self._committer.stash_edits(root)
@@ -649,11 +650,11 @@ class Branch(StateReader, MutableMapping[str, Any]):
         hash, note = choose(Undo(moves))
         # From where the history that was read ends: what lands after that is not undone with it.
         if hash is None:
-            details = _details(self._backend, "before the first commit", None, "undo", None)
+            details = self._committer.details("before the first commit", None, "undo")
             goal = self._committer.start_again(moves[0].new, details, note)
         else:
             goal = self._backend.graph.commit(hash)
-            self._backend.move(self.ref, moves[0].new, goal, note=note)
+            self._committer.move(self.ref, moves[0].new, goal, note=note)
         self._set_head(goal)
         return goal
 
@@ -661,8 +662,23 @@ class Branch(StateReader, MutableMapping[str, Any]):
         self._committer.stand_on(commit)
         self._reload()
 
+    def commit_as(self, author: str, *, fences: Mapping[str, int] | None = None) -> None:
+        """Let all commits of this handle, and of its forks, have this author and these fences."""
+        check_argument(author, "author", str, "a name")
+        self._committer.author, self._committer.fences = author, dict(fences or {})
+
+    def carry(self, fences: Mapping[str, int]) -> None:
+        """Let the commit of what is staged have more fences; `discard` drops them as well."""
+        self._committer.staged_fences = {**self._committer.staged_fences, **fences}
+
+    def _sibling(self, ref: str) -> Self:
+        """Return a handle on another branch that commits as this one does."""
+        other = self._open(ref)
+        if self._committer.author is not None:
+            other.commit_as(self._committer.author, fences=self._committer.fences)
+        return other
+
     def _open(self, ref: str) -> Self:
-        """Return a handle like this one on another branch."""
         return type(self)(self._backend, ref)
 
     def _require_clean(self, verb: str, *, hint: str = "commit() or discard() them first") -> None:
@@ -676,21 +692,3 @@ class Branch(StateReader, MutableMapping[str, Any]):
     def __repr__(self) -> str:
         where = self.head.short if self.head else "no commit yet"
         return f"<Branch {self.session}/{self.name} {where}>"
-
-
-def _without_reserved(changes: Iterator[Change]) -> list[Change]:
-    """Leave out what belongs to otolith."""
-    return [change for change in changes if not change.path.startswith(".")]
-
-
-def _details(
-    backend: Backend, message: str, author: str | None, kind: str, meta: Mapping[str, Any] | None
-) -> dict[str, Any]:
-    """Return what a commit records beside its state, as arguments of `make_commit`."""
-    return {
-        "now": backend.clock(),
-        "author": backend.author if author is None else author,
-        "message": message,
-        "kind": kind,
-        "meta": meta or {},
-    }

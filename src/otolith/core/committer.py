@@ -22,42 +22,40 @@ conflicts it stages the result and remembers the other head as second parent.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Literal, NoReturn, TypeAlias
 
 from otolith.core.backend import Backend
 from otolith.core.history.commits import Commit, make_commit
-from otolith.core.history.refs import stage_ref
 from otolith.core.merge.policies import Policies
-from otolith.core.merge.three_way import SIDES, Merger, PathConflict, conflict_at
+from otolith.core.merge.three_way import (
+    NOTES,
+    SIDES,
+    Merge,
+    Merger,
+    PathConflict,
+    conflict_at,
+    conflict_noted,
+    notes_of,
+)
 from otolith.core.paths import CONFLICTS, POLICY, Path, format_path
 from otolith.core.stage import Stage
+from otolith.core.stash import REFUSALS, Stash
 from otolith.core.trees.cells import EMPTY_MAP, Cells
 from otolith.core.trees.layout import cell_links
-from otolith.core.trees.objects import Buffer
 from otolith.errors import (
-    Busy,
-    Closed,
-    Conflict,
+    CommitNotFound,
     Contention,
-    Denied,
-    Full,
     Invalid,
     KeyNotFound,
     MergeConflict,
-    NotFound,
-    ReadOnly,
     RefNotFound,
     StaleRef,
     Unavailable,
 )
-from otolith.stores import Batch, Object, Swap
-from otolith.types import Hash, short_repr
-
-_REFUSALS = (Busy, Closed, Conflict, Denied, Full, Invalid, NotFound, ReadOnly)
-"""What a store raises only if nothing was written."""
+from otolith.stores import FREE_TURN, Batch, Object, Swap, turn_at
+from otolith.types import Hash
 
 _ATTEMPTS = 1000
 """Each lost race means that another commit landed, so this many are never needed."""
@@ -70,122 +68,11 @@ _MAY_HAVE_LANDED = (
 )
 
 IfMoved: TypeAlias = Literal["merge", "replace", "refuse"]
-"""What becomes of a staged state when others have committed since: it is merged with theirs,
-replaces theirs, or is refused."""
-
+"""If others have committed: our state is merged with theirs, replaces theirs, or is refused."""
 
 Misfits: TypeAlias = Callable[[bytes, bytes], Mapping[str, str]]
 """Returns which names at the top of a state, of those that differ from an earlier state, have a
 value that the state must not have, and why: a merge of two allowed values need not be one."""
-
-
-@short_repr("kind", "commit", "conflicts")
-@dataclass(frozen=True, slots=True)
-class Merge:
-    """The result of a merge: a commit, or conflicts to decide."""
-
-    kind: str  # merged, fast-forward, up-to-date or conflicted
-    commit: Commit | None
-    conflicts: tuple[PathConflict, ...] = ()
-
-    @property
-    def ok(self) -> bool:
-        """Whether there is nothing to decide."""
-        return not self.conflicts
-
-
-class Stash:
-    """Staged edits of a branch in the store, for another process to resume.
-
-    A stash is a commit under `stage/`: its root is the staged state, its parents are the head the
-    edits were made on and, during a merge, the commit that is being merged. A branch has at most
-    one. A handle replaces only a stash that it has seen, and the commit of stashed edits removes
-    the stash in the same write.
-    """
-
-    def __init__(self, backend: Backend, branch_ref: str) -> None:
-        self._backend = backend
-        self.ref = stage_ref(branch_ref)
-        self.staged: Swap | None = None  # removes the stash that the staged edits are in
-        self.seen: Swap | None = None  # removes the stash that this handle last saw
-        # Removes a stash that was written without a reply, and whether it is what is staged.
-        self._in_doubt: tuple[Swap, bool] | None = None
-
-    def load(self) -> Commit | None:
-        """Return the stash as a commit."""
-        return self._backend.refs.head(self.ref)
-
-    def take_up(self, stashed: Commit) -> None:
-        """Note that the stash is staged; the commit of it removes it."""
-        self.staged = self.seen = Swap(self.ref, stashed.hash, None)
-
-    def write(
-        self,
-        cell: bytes,
-        parents: tuple[Commit, ...],
-        objects: Buffer,
-        *,
-        branch: Swap,
-        edited_from: Sequence[Hash] = (),
-    ) -> None:
-        """Replace the stash that was seen by a staged state.
-
-        `branch` is the check that the branch has not moved; `edited_from` are other commits whose
-        objects the state may share.
-
-        Raises:
-            StaleRef: the branch has moved, or another process has replaced the stash.
-            NotFound: the commits that were edited were deleted and collected.
-        """
-        now, author = self._backend.clock(), self._backend.author
-        commit, data = make_commit(cell, parents, now=now, author=author, message="", kind="stage")
-        new = [*objects.reachable(next(cell_links(cell))), Object(commit.hash, data)]
-        swap = Swap(self.ref, self.seen.old if self.seen is not None else None, commit.hash)
-        needs = [*(parent.hash for parent in parents), *edited_from]
-        removal = Swap(self.ref, commit.hash, None)
-        self._in_doubt = (removal, True)
-        try:
-            self._backend.store.write(
-                Batch(objects=new, swaps=[swap, branch], needs=needs, time=now, note="stage: ")
-            )
-        except _REFUSALS:
-            self._in_doubt = None
-            raise
-        except Unavailable:
-            self.settle()
-            if self.staged != removal:
-                raise
-        self.staged, self.seen, self._in_doubt = removal, removal, None
-
-    def clear(self) -> None:
-        """Remove the stash that was seen."""
-        if self.seen is not None:
-            batch = Batch(swaps=[self.seen], time=self._backend.clock(), note="stage: drop")
-            try:
-                self._backend.store.write(batch)
-            except StaleRef as stale:
-                if stale.actual is not None:
-                    raise  # otherwise it was removed before, and only the reply was lost
-        self.staged = self.seen = None
-
-    def leave(self) -> None:
-        """Let the stash stay when the staged state lands."""
-        doubt = self._in_doubt
-        self.staged, self._in_doubt = None, (doubt[0], False) if doubt is not None else None
-
-    def settle(self) -> None:
-        """Find out whether a stash that was written without a reply is there."""
-        if self._in_doubt is None:
-            return
-        removal, is_staged = self._in_doubt
-        if self._backend.store.ref(removal.name) == removal.old:
-            self.seen, self.staged = removal, removal if is_staged else self.staged
-        self._in_doubt = None
-
-    def landed(self) -> None:
-        """Note that the staged state, and a stash of it, is part of history now."""
-        if self.staged is not None:
-            self.staged = self.seen = None
 
 
 class Committer:
@@ -197,7 +84,10 @@ class Committer:
         self._stage = stage
         self._ref = ref
         self._merger = Merger(cells, backend.graph, resolvers=backend.resolvers)
-        self.stash = Stash(backend, ref)
+        self.stash = Stash(backend, ref, fences=self.all_fences)
+        self.author: str | None = None  # of all commits that do not name one
+        self.fences: Mapping[str, int] = {}  # of all writes
+        self.staged_fences: dict[str, int] = {}  # of the commit of what is staged
         self.head: Commit | None = None
         self.parent: Commit | None = None  # the commit that is being merged
         self._edited_from: list[Hash] = []  # earlier heads whose objects the stage may share
@@ -209,6 +99,27 @@ class Committer:
     def head_cell(self) -> bytes:
         """The cell of the head, or of an empty state before the first commit."""
         return self.head.cell if self.head is not None else EMPTY_MAP
+
+    def all_fences(self) -> dict[str, int]:
+        """Return what every write of this handle carries."""
+        return {**self._backend.fences(), **self.fences}
+
+    def move(self, ref: str, old: Hash | None, new: Commit, *, note: str) -> None:
+        """Move a branch to a commit that is there."""
+        self._backend.move(ref, old, new, note=note, fences=self.fences)
+
+    def details(
+        self, message: str, author: str | None, kind: str, meta: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """Return what a commit records beside its state, as arguments of `make_commit`."""
+        default = self._backend.author if self.author is None else self.author
+        return {
+            "now": self._backend.clock(),
+            "author": default if author is None else author,
+            "message": message,
+            "kind": kind,
+            "meta": meta or {},
+        }
 
     def _parents(self) -> tuple[Commit, ...]:
         return tuple(commit for commit in (self.head, self.parent) if commit is not None)
@@ -237,11 +148,12 @@ class Committer:
             self.drop_merge()
 
     def drop_merge(self) -> None:
-        """Forget the merge in progress, and commits in doubt."""
+        """Forget the merge in progress, commits in doubt, and the fences of what was staged."""
         self.parent = None
         self._edited_from = []
         self._undecided = set()
         self._in_doubt = []
+        self.staged_fences = {}
 
     # The stash
 
@@ -295,7 +207,7 @@ class Committer:
         return rules if isinstance(rules, dict) else {}
 
     def policies(self) -> Policies:
-        """Return the merge policies of the staged state."""
+        """Return these policies, to find that of a path."""
         return Policies(self.rules())
 
     # Conflicts
@@ -306,18 +218,16 @@ class Committer:
         for path in sorted(self._undecided):
             sides = {side: self._stage.get((CONFLICTS, path, side)) for side in SIDES}
             cells = {side: cell for side, cell in sides.items() if cell is not None}
-            absent = tuple(side for side in SIDES if side not in cells)
-            notes = [self._stage.get((CONFLICTS, path, name)) for name in ("kind", "why")]
-            kind, why = ("" if note is None else str(self._cells.load(note)) for note in notes)
-            found.append(PathConflict(path, kind, why, absent, cells, self._cells))
+            notes = [self._stage.get((CONFLICTS, path, name)) for name in NOTES]
+            loaded = [None if note is None else self._cells.load(note) for note in notes]
+            found.append(conflict_noted(path, loaded, cells, self._cells))
         return found
 
     def _record(self, merged: bytes, conflicts: list[PathConflict]) -> None:
         """Stage a merged state with its conflicts."""
         self._stage.reset(merged)
         for conflict in conflicts:
-            notes = {"kind": conflict.kind, "why": conflict.why}
-            cells = {name: self._cells.put(note) for name, note in notes.items()}
+            cells = {name: self._cells.put(note) for name, note in notes_of(conflict).items()}
             for name, cell in (cells | dict(conflict.cells)).items():
                 self._stage.put((CONFLICTS, conflict.path, name), self._cells.loosen(cell))
         self._undecided = {conflict.path for conflict in conflicts}
@@ -373,11 +283,13 @@ class Committer:
 
     def merge(self, theirs: Commit, details: Mapping[str, Any]) -> Merge:
         """Merge a commit into the branch; again, if another commit landed first."""
-        for _ in range(_ATTEMPTS):
-            try:
-                return self._merge(theirs, details)
-            except StaleRef:
-                self.stand_on(self._moved_head())
+        with turn_at(self._backend.store, self._ref) as turn:
+            for _ in range(_ATTEMPTS):
+                try:
+                    return self._merge(theirs, details)
+                except StaleRef:
+                    turn.wait()
+                    self.stand_on(self._moved_head())
         raise self._starved()
 
     def _merge(self, theirs: Commit, details: Mapping[str, Any]) -> Merge:
@@ -387,19 +299,7 @@ class Committer:
             return Merge("up-to-date", ours)
         if ours is None or self._backend.graph.is_ancestor(ours, theirs):
             return self._fast_forward(ours, theirs)
-        writer = self._backend.path_history(self._cells).writer
-
-        def is_later(path: Path) -> bool:
-            """Return whether their side wrote the path later than ours."""
-            mine, yours = writer(ours, path), writer(theirs, path)
-            return (mine.time, mine.id) < (yours.time, yours.id)
-
-        base = self._merger.virtual_base([ours], [theirs])
-        ours_first = (ours.time, ours.id) < (theirs.time, theirs.id)
-        merged, conflicts = self._merger.merge(
-            base, ours.cell, theirs.cell, ours_first=ours_first, theirs_later=is_later
-        )
-        merged = self._without_misfits(merged, conflicts, (base, ours.cell, theirs.cell), ours.cell)
+        merged, conflicts = self._merged(ours, ours.cell, theirs)
         if conflicts:
             return self._stage_merge(theirs, merged, conflicts)
         with self._whole():
@@ -407,6 +307,41 @@ class Committer:
             commit = self._write((ours, theirs), details, {})
             self.stand_on(commit)
         return Merge("merged", commit)
+
+    def _merged(
+        self, ours: Commit, root: bytes, theirs: Commit
+    ) -> tuple[bytes, list[PathConflict]]:
+        """Merge a commit into a state that was staged on ours."""
+        writer = self._backend.path_history(self._cells).writer
+        base, merged, conflicts = self._merger.merge_commits(ours, root, theirs, writer=writer)
+        merged = self._without_misfits(merged, conflicts, (base, root, theirs.cell), ours.cell)
+        return merged, conflicts
+
+    def stage_merge(self, theirs: Commit) -> list[PathConflict]:
+        """Stage what a commit changed, for the next commit to have it as its second parent.
+
+        Where the two disagree our side is staged; the conflicts are returned, and not recorded.
+        """
+        if self.head is None:
+            raise CommitNotFound("the branch has no commit yet", hint="commit first")
+        if self._backend.graph.is_ancestor(theirs, self.head):
+            return []
+        merged, conflicts = self._merged(self.head, self._stage.root(), theirs)
+        with self._whole():
+            self._stage.reset(merged)
+            self.parent = theirs
+        return conflicts
+
+    def write_draft(self, details: Mapping[str, Any]) -> Commit:
+        """Write the staged state as a commit on the head that no ref names.
+
+        What does not refer to it soon loses it to the next collection.
+        """
+        parents = self._parents()
+        commit, objects = self._make(parents, details)
+        needs = [parent.hash for parent in parents]
+        self._backend.store.write(Batch(objects=objects, needs=needs, time=commit.time))
+        return commit
 
     def _fast_forward(self, ours: Commit | None, theirs: Commit) -> Merge:
         """Move the branch to a later commit, or stage it if it has what must not be there."""
@@ -417,7 +352,7 @@ class Committer:
             if conflicts:
                 return self._stage_merge(theirs, merged, conflicts)
         note = f"merge: fast-forward to {theirs.short}"
-        self._backend.move(self._ref, ours.hash if ours else None, theirs, note=note)
+        self.move(self._ref, ours.hash if ours else None, theirs, note=note)
         return Merge("fast-forward", theirs)
 
     def _stage_merge(self, theirs: Commit, merged: bytes, conflicts: list[PathConflict]) -> Merge:
@@ -459,19 +394,29 @@ class Committer:
             StaleRef: others have committed since, and `if_moved` is "refuse".
             MergeConflict: others have changed the same paths; the conflicts are staged.
         """
-        for _ in range(_ATTEMPTS):
-            try:
-                return self._write(self._parents(), details, fences)
-            except StaleRef as stale:
-                if stale.name != self._ref:
-                    raise
-                landed = self._landed_late()
-                if landed is not None:
-                    return landed
-                if if_moved == "refuse":
-                    self._refuse(stale.expected, stale.actual)
+        refuses = if_moved == "refuse"  # the turn of what was read is that of its reader
+        with FREE_TURN if refuses else turn_at(self._backend.store, self._ref) as turn:
+            for _ in range(_ATTEMPTS):
+                commit = self._written(details, fences, refuses=refuses)
+                if commit is not None:
+                    return commit
+                turn.wait()
                 self._catch_up(keep_root=if_moved == "replace")
         raise self._starved()
+
+    def _written(
+        self, details: Mapping[str, Any], fences: Mapping[str, int], *, refuses: bool
+    ) -> Commit | None:
+        """Return the staged state as a commit that has landed; None if others were faster."""
+        try:
+            return self._write(self._parents(), details, fences)
+        except StaleRef as stale:
+            if stale.name != self._ref:
+                raise
+            landed = self._landed_late()
+            if landed is None and refuses:
+                self._refuse(stale.expected, stale.actual)
+            return landed
 
     @property
     def in_doubt(self) -> Commit | None:
@@ -532,7 +477,8 @@ class Committer:
         commit, data = make_commit(cell, (), objects=objects, **details)
         objects.append(Object(commit.hash, data))
         swap = Swap(self._ref, before, commit.hash)
-        self._backend.store.write(Batch(objects=objects, swaps=[swap], time=commit.time, note=note))
+        fences = self.all_fences()
+        self._backend.store.write(Batch(objects, [swap], fences, time=commit.time, note=note))
         self._cells.objects.settle(objects)
         return commit
 
@@ -618,23 +564,18 @@ class Committer:
     ) -> Commit:
         """Write the staged state as a commit and move the ref to it, in one batch."""
         before = parents[0] if parents else None
-        resembles = next(cell_links(before.cell)) if before is not None else None
-        cell = self._cells.root(self._stage.root(), base=resembles)
-        root = next(cell_links(cell))
-        objects = self._cells.objects.reachable(root)
-        commit, data = make_commit(cell, parents, objects=objects, **details)
-        objects.append(Object(commit.hash, data))
+        commit, objects = self._make(parents, details)
         swaps = [Swap(self._ref, before.hash if before is not None else None, commit.hash)]
         batch = Batch(
             objects=objects,
             swaps=swaps if self.stash.staged is None else [*swaps, self.stash.staged],
-            fences=fences,
+            fences={**self.all_fences(), **self.staged_fences, **fences},
             # What the new objects may link to, and the swap of the ref does not vouch for.
             needs=[
                 *(parent.hash for parent in parents[1:]),
                 *self._edited_from,
                 *details.get("reads", {}).values(),
-                *([] if len(objects) > 1 else [root]),
+                *([] if len(objects) > 1 else cell_links(commit.cell)),
             ],
             time=commit.time,
         )
@@ -642,6 +583,16 @@ class Committer:
         self._cells.objects.settle(objects)
         self.stash.landed()
         return commit
+
+    def _make(
+        self, parents: tuple[Commit, ...], details: Mapping[str, Any]
+    ) -> tuple[Commit, list[Object]]:
+        """Return a commit of the staged state, and the objects to write: it comes last."""
+        resembles = next(cell_links(parents[0].cell)) if parents else None
+        cell = self._cells.root(self._stage.root(), base=resembles)
+        objects = self._cells.objects.reachable(next(cell_links(cell)))
+        commit, data = make_commit(cell, parents, objects=objects, **details)
+        return commit, [*objects, Object(commit.hash, data)]
 
     def _send(self, batch: Batch, commit: Commit) -> None:
         """Write; if the reply is lost, look for the commit in the branch's history (rule 3)."""
@@ -651,7 +602,7 @@ class Committer:
         with self._hint_at_doubt():
             try:
                 self._backend.store.write(batch)
-            except _REFUSALS:
+            except REFUSALS:
                 self._in_doubt = before
                 raise
             except Unavailable:

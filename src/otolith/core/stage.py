@@ -5,7 +5,7 @@ tree and not a thousand. Reading a path that has an edit finds it there; reading
 above an edit first applies the edits that wait.
 
 A waiting edit is a cell, None for a removal, a dict for edits further down, or a `_Tail` of
-elements to append. Lists are edited at once, except at their end.
+elements to append. Lists are edited at once, except at their end; so are models.
 
 Edits of a map wait in the order in which they came, so that new keys come last in it. A key that
 was removed and is put again is a new key: the removal is applied first. The names of a state, and
@@ -14,11 +14,14 @@ the maps below its reserved names, are tables: they are in key order.
 
 from __future__ import annotations
 
-from typing import TypeAlias, Union
+from typing import Protocol, TypeAlias, Union
+from weakref import ref
 
-from otolith.core.paths import Path, format_path
+from otolith.core.merge.three_way import refusal
+from otolith.core.paths import CONFLICTS, Path, format_path
 from otolith.core.trees.cells import EMPTY_LIST, EMPTY_MAP, Cells, Names, index_in, walk
-from otolith.errors import BadPath, KeyNotFound
+from otolith.core.trees.model_tables import model_in
+from otolith.errors import BadPath, Invalid, KeyNotFound
 
 
 class _Tail:
@@ -32,8 +35,8 @@ class _Tail:
         self.cells: list[bytes] = []
 
 
-class _InList(Exception):
-    """Raised on the way down at a list, which is edited at once."""
+class _ListOrModel(Exception):
+    """Raised on the way down at a list or a model, which is edited at once."""
 
     def __init__(self, depth: int, cell: bytes) -> None:
         super().__init__(depth)
@@ -44,6 +47,14 @@ class _InList(Exception):
 _Waiting: TypeAlias = Union[bytes, _Tail, "dict[bytes, _Waiting]", None]
 
 
+class StageOwner(Protocol):
+    """What knows the state that edits are made on: the committer of the branch."""
+
+    @property
+    def head_cell(self) -> bytes:
+        """The cell of the head."""
+
+
 class Stage:
     """The state that would be committed now."""
 
@@ -51,9 +62,14 @@ class Stage:
         self._cells = cells
         self.table_levels = 1
         """How many levels of maps are tables, whatever their names."""
+        self._owner: ref[StageOwner] | None = None  # which refers to this stage
         # One attribute, so that an interruption leaves either both old or both new.
         self._now: tuple[bytes, dict[bytes, _Waiting]] = (root, {})
         self._prefetched: bytes | None = None
+
+    def follow(self, owner: StageOwner) -> None:
+        """Take the head of an owner for the state that the edits are made on."""
+        self._owner = ref(owner)
 
     @property
     def _root(self) -> bytes:
@@ -170,11 +186,11 @@ class Stage:
         return at
 
     def _write(self, path: Path, cell: bytes | _Tail | None) -> None:
-        """Stage a cell at a path; below a list, the list itself is edited."""
+        """Stage a cell at a path; below a list or a model, that itself is edited."""
         names = self.names(path)
         try:
             at, depth = self._place(path, names)
-        except _InList as inside:
+        except _ListOrModel as inside:
             parts, elements = path[: inside.depth], path[inside.depth :]
             new = None if cell is None else self._apply(None, cell, names)
             self._write(parts, self._with_edit(inside.cell, elements, new, parts))
@@ -193,6 +209,8 @@ class Stage:
         """Return a cell in which a path below it is set, or removed."""
         here = (*above, path[0])
         kind = self._cells.kind(cell)
+        if kind == "tagged":
+            return self._with_named(cell, path, new, above)
         if kind not in ("list", "map"):
             raise _no_parts(above, kind)
         old = walk(self._cells, cell, self.names(path[:1]))
@@ -206,6 +224,47 @@ class Stage:
             return self._cells.edit_map(cell, {self.names(path)[0]: new})
         at = index_in(path[0], self._cells.length(cell)) or 0
         return self._cells.splice(cell, at, at + 1, [] if new is None else [new])
+
+    def _with_named(self, cell: bytes, path: Path, new: bytes | None, above: Path) -> bytes:
+        """Return the cell of a model in which a path below it is set, or removed."""
+        here, name = (*above, path[0]), self.names(path[:1])[0]
+        model = model_in(self._cells, cell)
+        if model is None:
+            raise _no_parts(above, "tagged")
+        old = model.entry(name, self._cells)
+        if old is None and (new is None or len(path) > 1):
+            raise _no_name(here, model.all_names)
+        if old is not None and len(path) > 1:
+            new = self._with_edit(old, path[1:], new, here)
+        is_known = self.get((CONFLICTS, format_path((*above, *path)))) is not None
+        edited = model.with_entry(name, new, self._cells, is_known=is_known)
+        if edited is None and old is None:
+            raise _no_name(here, model.all_names)
+        if edited is None:
+            raise field_stays(here)
+        why = self._refusal(above, (*above, *path), cell, edited)
+        if why:
+            raise Invalid(
+                f"{format_path(here)}: the class of {format_path(above)} refuses it: {why}",
+                hint="give it another value, or replace the whole",
+            )
+        return edited
+
+    def _refusal(self, path: Path, written: Path, old: bytes, new: bytes) -> str:
+        """Return why the class of a model refuses what a write makes of it, or nothing.
+
+        While other conflicts in the model are left to decide, its class is not asked.
+        """
+        top, done = format_path(path) + "/", format_path(written) + "/"
+        cell = self.get((CONFLICTS,))
+        names = self._cells.names(cell) if cell and self._cells.kind(cell) == "map" else []
+        left = [f"{self._cells.encoding.unkey(name)}/" for name in names]
+        if any(each.startswith(top) and not each.startswith(done) for each in left):
+            return ""
+        owner = None if self._owner is None else self._owner()
+        head = EMPTY_MAP if owner is None else owner.head_cell
+        committed = walk(self._cells, head, self.names(path))
+        return refusal(self._cells, new, committed or old, old)
 
     def _place(self, path: Path, names: Names) -> tuple[dict[bytes, _Waiting], int]:
         """Return the lowest map on the way that has waiting edits, and how deep it is."""
@@ -226,8 +285,8 @@ class Stage:
         """Refuse to go down through anything but a map, or nothing."""
         cell = walk(self._cells, self._root, names)
         kind = "map" if cell is None else self._cells.kind(cell)
-        if cell is not None and kind == "list":
-            raise _InList(len(path), cell)
+        if cell is not None and kind in ("list", "tagged"):
+            raise _ListOrModel(len(path), cell)
         if kind != "map":
             raise _no_parts(path, kind)
 
@@ -261,6 +320,20 @@ RESERVED = b"."
 """The first byte of the names at the top that belong to otolith."""
 
 _NOTHING = object()
+
+
+def field_stays(path: Path) -> BadPath:
+    """Return the error for the removal of a field."""
+    return BadPath(
+        f"{format_path(path)} is a field, it cannot be removed",
+        hint="set it to another value, or replace the whole",
+    )
+
+
+def _no_name(path: Path, names: list[bytes]) -> KeyNotFound:
+    """Return the error for a name that a model does not have."""
+    known = ", ".join(name.decode(errors="replace") for name in names[:10])
+    return KeyNotFound(f"nothing at {format_path(path)}", hint=f"there is: {known}")
 
 
 def _no_parts(path: Path, kind: str) -> BadPath:

@@ -18,14 +18,22 @@ from functools import partial
 from inspect import iscoroutinefunction
 from itertools import chain
 from math import isfinite
-from types import CodeType
+from types import CodeType, EllipsisType
 from typing import Any, Generic, Protocol, TypeVar
 
 from otolith.core.backend import Backend
 from otolith.core.committer import Committer
 from otolith.core.history.commits import Commit
 from otolith.core.stage import Stage
-from otolith.errors import AlreadyCommitted, Invalid, StaleRef, Unavailable
+from otolith.errors import (
+    AlreadyCommitted,
+    Contention,
+    Invalid,
+    MergeConflict,
+    StaleRef,
+    Unavailable,
+)
+from otolith.stores import turn_at
 
 R = TypeVar("R")
 
@@ -34,11 +42,14 @@ PATIENCE_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Transaction(Generic[R]):
-    """A function that was called with a state, its result, and the head that it has read."""
+    """A function that was called with a state, its result, and the head that it depends on.
+
+    `head` is `...` if its edits depend on nothing that it has read.
+    """
 
     edit: Callable[..., R]
     result: R
-    head: Commit | None
+    head: Commit | EllipsisType | None
 
     def is_same(self, edit: Callable[..., object]) -> bool:
         """Tell whether a function is the one that was called."""
@@ -78,6 +89,9 @@ class EditableState(Protocol):
     def discard(self) -> None:
         """Drop all staged edits."""
 
+    def refresh(self) -> Commit | None:
+        """Move to the current head."""
+
 
 class Transactions:
     """Lands the transactions of a branch, and remembers the one that is unanswered."""
@@ -88,6 +102,61 @@ class Transactions:
         self._stage = stage
         self._ref = ref
         self._unanswered: tuple[Transaction[Any], Commit] | None = None
+
+    def until_landed(
+        self,
+        state: EditableState,
+        run: Callable[[Commit | None], Transaction[R]],
+        commit: Callable[..., Commit],
+        attempts: int,
+        patience_seconds: float,
+    ) -> R:
+        """Run a transaction on the current head until it lands, in turn with other writers.
+
+        Raises:
+            Contention: others were faster as many times as there are `attempts`.
+        """
+        with turn_at(self._backend.store, self._ref) as turn:
+            for attempt in range(attempts):
+                if attempt:
+                    turn.wait()
+                run_here = partial(run, state.refresh())
+                landed = self._attempt(state, run_here, commit, patience_seconds)
+                if landed is not None:
+                    return landed.result
+        raise Contention(
+            f"{self._ref} moved {attempts} times while this transaction tried to land",
+            hint="try again; nothing was written",
+        )
+
+    def _attempt(
+        self,
+        state: EditableState,
+        run: Callable[[], Transaction[R]],
+        commit: Callable[..., Commit],
+        patience_seconds: float,
+    ) -> Transaction[R] | None:
+        """Run a transaction and land it; None if another writer was faster.
+
+        If it fails, what it has staged is discarded, unless it may have landed.
+        """
+        try:
+            transaction = run()
+        except BaseException:
+            state.discard()
+            raise
+        try:
+            self.land(transaction, commit, patience_seconds)
+        except (StaleRef, MergeConflict) as lost:
+            state.discard()
+            if getattr(lost, "name", self._ref) != self._ref:
+                raise
+            return None
+        except BaseException:
+            if self._committer.in_doubt is None:
+                state.discard()
+            raise
+        return transaction
 
     def land(
         self, transaction: Transaction[Any], commit: Callable[..., Commit], patience_seconds: float
@@ -134,11 +203,11 @@ class Transactions:
                 state.discard()
                 return None
             return before
-        find_out = self._committer.settle_doubts
+        find_out, known = self._committer.settle_doubts, self._committer.head
         self._ask_until_answered(find_out, before, patience_seconds)
         head = self._committer.head
         state.discard()
-        if head is not None and head is not before.head and before.may_be(edit):
+        if head is not None and head is not known and before.may_be(edit):
             raise before.landed(self._ref, head)
         return None
 
@@ -162,8 +231,12 @@ class Transactions:
         raise transaction.unanswered(self._ref, commit, failure) from failure
 
 
-def check_transaction(edit: object, attempts: object, patience_seconds: object) -> None:
+def check_transaction(
+    edit: object, attempts: object, patience_seconds: object, if_moved: object
+) -> None:
     """Refuse arguments of `transact` that make no sense."""
+    if if_moved not in ("rerun", "merge"):
+        raise Invalid(f"transact: if_moved must be 'rerun' or 'merge', got {if_moved!r}")
     if iscoroutinefunction(edit):
         raise Invalid("transact: edit must be a plain function, got a coroutine function")
     if not callable(edit):

@@ -344,6 +344,23 @@ def test_users_and_applications_are_migrated_too(store, repo, written):
     assert repo.user("ada")["best"] == Hotel("Aurora", 10.0)
 
 
+def test_a_team_is_migrated_with_what_is_in_its_messages(store, repo):
+    former = Repo(store, author="test")
+    ann = former.team("research", member="ann")
+    ann.add("bob")
+    ann.state["best"] = inn(5)
+    ann.state.commit("former")
+    ann.send("bob", [inn(4)])
+
+    (done,) = apply_migration(repo)
+
+    assert (done.name, len(done.values)) == ("team research/main", 2)
+    bob = repo.team("research", member="bob")
+    assert bob.state["best"] == Hotel("Aurora", 10.0)
+    assert [each.body for each in bob.messages()] == [[Hotel("Aurora", 8.0)]]
+    assert verify(repo, level="deep").ok
+
+
 def test_progress_is_told(repo, written):
     written(many=[inn(number) for number in range(600)])
     told = []

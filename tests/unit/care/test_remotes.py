@@ -8,6 +8,7 @@ import otolith
 from otolith.core import Attempt
 from otolith.errors import (
     BadRef,
+    Denied,
     Diverged,
     Exists,
     Invalid,
@@ -62,6 +63,50 @@ def test_a_clone_has_everything(repo):
         each.message for each in state.log()
     ]
     assert otolith.care.verify(copy, level="deep").ok
+
+
+def test_a_team_travels_with_its_proposals_and_conflicts_but_not_its_leases(repo):
+    ann = repo.team("research", member="ann")
+    ann.add("bob")
+    ann.transact(lambda state: state.update(plan="A"), "begin")
+    idea = ann.state.fork("idea")
+    idea["plan"] = "C"
+    idea.commit("an idea")
+    ann.transact(lambda state: state.update(plan="B"), "refined")
+    ann.merge(idea)
+    ann.send("bob", "look")
+    proposal = ann.propose("more", lambda state: state.update(more=1), quorum=2).approve()
+    with ann.lease("browser"), ann.queue("gpu"):
+        copy = copy_of(repo)
+
+    there = copy.team("research", member="bob")
+    assert (there.leases(), there.queues()) == ([], [])
+    assert [each.body for each in there.messages()] == ["look"]
+    there.resolve("plan", take="theirs")
+    assert there.proposal(proposal.id).approve().status == "landed"
+    ann.transact(lambda state: state.update(other=1), "meanwhile")
+    report = repo.pull(copy.store, only=["team/*"])
+
+    assert [each.kind for each in report.refs] == ["up-to-date", "merged"]
+    assert ann.state.refresh() is not None
+    assert ann.state.to_dict() == {"plan": "C", "more": 1, "other": 1}
+    assert list(ann.inbox) == []
+    assert proposal.refresh().status == "landed"
+    repo.push(copy.store)
+    assert there.state.refresh() == ann.state.head
+    assert otolith.care.verify(copy, level="deep").ok
+
+
+def test_a_removed_member_stays_removed_in_a_copy(repo):
+    ann = repo.team("research", member="ann")
+    bob = repo.team("research", member="bob")
+    bob.transact(lambda state: state.update(x=1))
+    ann.remove("bob")
+    copy = copy_of(repo)
+    with pytest.raises(Denied, match="bob was removed"):
+        copy.team("research", member="bob").transact(lambda state: state.update(x=2))
+    copy.team("research", member="ann").add("bob")
+    copy.team("research", member="bob").transact(lambda state: state.update(x=2))
 
 
 def test_a_pull_moves_only_new_objects(repo):

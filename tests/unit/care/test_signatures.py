@@ -101,6 +101,24 @@ def test_after_signing_anew_the_old_key_is_not_needed(place, use):
     check(place)
 
 
+def test_a_team_is_signed_with_what_is_in_its_messages(tmp_path, use):
+    use(OLD)
+    with otolith.open(tmp_path / "a.db") as repo:
+        ann = repo.team("research", member="ann")
+        ann.add("bob")
+        ann.transact(lambda state: state.update(share=Fraction(1, 7)))
+        ann.send("bob", Fraction(1, 8))
+    use(NEW, OLD)
+    with otolith.open(tmp_path / "a.db") as repo:
+        (plan,) = care.sign_anew(repo)
+        assert (plan.name, len(plan.values)) == ("team research/main", 2)
+    use(NEW)
+    with otolith.open(tmp_path / "a.db") as repo:
+        bob = repo.team("research", member="bob")
+        assert bob.state["share"] == Fraction(1, 7)
+        assert [each.body for each in bob.messages()] == [Fraction(1, 8)]
+
+
 def test_no_pickle_is_loaded_to_sign_it(place, use, monkeypatch):
     use(NEW, OLD)
     monkeypatch.setattr("otolith.codecs.pickles._load", lambda _: pytest.fail("it was loaded"))
