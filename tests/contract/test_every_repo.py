@@ -34,6 +34,9 @@ class TestSqliteFull(RepoContract):
     def make(self, folder):
         return otolith.open(folder / "repo.db")
 
+    def beside(self, repo, folder):
+        return self.make(folder)
+
     def reopen(self, repo, folder):
         repo.close()
         return self.make(folder)
@@ -76,6 +79,9 @@ class TestPostgres(RepoContract):
         self.place = postgres.fresh(self.url)
         return otolith.open(self.place)
 
+    def beside(self, repo, folder):
+        return otolith.open(self.place)
+
     def reopen(self, repo, folder):
         repo.close()
         return otolith.open(self.place)
@@ -94,6 +100,9 @@ class TestRedis(RepoContract):
     def make(self, folder):
         return otolith.open(fresh(self.url))
 
+    def beside(self, repo, folder):
+        return otolith.open(repo.store.url)
+
     def reopen(self, repo, folder):
         repo.close()
         return otolith.open(repo.store.url)
@@ -111,6 +120,9 @@ class TestBucket(RepoContract):
 
     def make(self, folder):
         return otolith.open(self.server.url(prefix=f"repo{folder}"))
+
+    def beside(self, repo, folder):
+        return self.make(folder)
 
     def reopen(self, repo, folder):
         repo.close()

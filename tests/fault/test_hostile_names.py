@@ -8,8 +8,10 @@ error of ours; nothing is made outside, nothing is imported, no terminal is told
 from __future__ import annotations
 
 import json
+import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -313,6 +315,65 @@ def test_no_verb_lets_a_name_out(store, words):
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     assert result.output
     assert is_harmless(result.output)
+
+
+@pytest.fixture(scope="module")
+def team_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A store with a team in which every name that can be is one of the list."""
+    file = tmp_path_factory.mktemp("team") / "a.db"
+    with Repo(Disk(file)) as repo, ExitStack() as leases:
+        team = repo.team("r", member="ann")
+        team.transact(lambda state: state.update(x=0))
+        for at, name in enumerate(NASTY_NAMES.values()):
+            team.state["n", name] = name
+            team.state.commit()
+            for put in (
+                lambda name=name: team.add(name, role=name),
+                lambda name=name: leases.enter_context(team.lease(name)),
+                lambda name=name: leases.enter_context(team.queue(name)),
+                lambda at=at, name=name: team.propose(name, lambda state: state.update(x=at)),
+                lambda name=name: team.send("ann", {name: name}),
+                lambda name=name: team.session(name),
+                lambda name=name: team.handoff(name, to=name, note=name),
+            ):
+                outcome(put)
+            idea = repo.team("r", member="ann").state.fork(f"idea{at}")
+            idea["n", name] = f"theirs {name}"
+            idea.commit(name)
+            team.state["n", name] = f"ours {name}"
+            team.state.commit()
+            team.merge(idea)
+        yield file
+
+
+TEAM_VERBS: list[list[str]] = [
+    ["show"], ["members"], ["leases"], ["queues"], ["sessions"], ["proposals"], ["inbox"],
+    ["messages", "--keep"], ["watch", "--since", "@~90", "-n", "9"],
+    ["show", "--json"], ["inbox", "--json"], ["watch", "--since", "@~90", "-n", "9", "--json"],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("words", TEAM_VERBS, ids=" ".join)
+def test_no_verb_of_a_team_lets_a_name_out(team_store, words):
+    before = ["--color", "never", "--store", str(team_store), "--as", "ann", "team"]
+    result = CliRunner().invoke(program, [*before, *words])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    assert result.exit_code == 0, result.output
+    assert result.output
+    assert is_harmless(result.output)
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["show", "watch -n 0", "queue", "proposal", "add", "remove", "handoff --to ann", "merge"],
+)
+def test_no_argument_of_a_team_lets_a_name_out(team_store, tmp_path, words):
+    copy = shutil.copytree(team_store.parent, tmp_path / "copy") / team_store.name
+    before = ["--color", "never", "--store", str(copy), "--as", "ann", "team", *words.split()]
+    for name in NAMES.values():
+        result = CliRunner().invoke(program, [*before, "--", name])
+        assert result.exception is None or isinstance(result.exception, SystemExit), name
+        assert is_harmless(result.output), name
 
 
 @each_name

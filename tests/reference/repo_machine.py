@@ -26,7 +26,15 @@ from otolith.codecs import identical
 from otolith.core import BareRepo, Branch, Change, Commit, format_path, parse_path
 from otolith.errors import Error
 from tests.reference.model import ModelBranch, ModelCommit, ModelRepo
-from tests.reference.model_values import ABSENT, ModelChange, brute_changes, patched
+from tests.reference.model_values import (
+    ABSENT,
+    RECORDS,
+    ModelChange,
+    Pin,
+    Record,
+    brute_changes,
+    patched,
+)
 
 SESSION = "machine"
 MOST_HANDLES = 6
@@ -36,6 +44,12 @@ WIDE = {f"key {number}": "wide " * 50 for number in range(66)}
 LARGE = {"<wide>": WIDE, "<long>": ["long " * 60] * 20, "<text>": "much text " * 600}
 """By name, because failing steps are printed."""
 
+parts = st.one_of(
+    st.integers(0, 3),
+    st.lists(st.integers(0, 3), max_size=3),
+    st.dictionaries(st.sampled_from(["x", "y"]), st.integers(0, 3)),
+    st.builds(Record, st.integers(0, 3), st.integers(0, 3)),
+)
 values = st.one_of(
     st.integers(-3, 3),
     st.sampled_from(["", "text", None, True, 1.5, b"bytes", *LARGE]),
@@ -43,9 +57,11 @@ values = st.one_of(
     st.dictionaries(st.sampled_from(["x", "y", "z"]), st.integers(0, 3), max_size=3),
     st.sets(st.integers(0, 5), max_size=4),
     st.dictionaries(st.sampled_from(["x", "y"]), st.lists(st.integers(0, 3), max_size=3)),
+    st.builds(Record, parts, parts),
+    st.builds(Pin, parts, parts),
 )
 places = st.sampled_from(
-    ["a", "b", "deep/x", "deep/y", "deep/er/z", "log/0", "log/-1", "wide/key 7", "a/x"]
+    ["a", "b", "deep/x", "deep/y", "deep/er/z", "log/0", "log/-1", "wide/key 7", "a/x", "b/y/x"]
 )
 policies = st.sampled_from(["error", "ours", "theirs", "last-writer", "max", "counter", "append"])
 sides = st.sampled_from(["ours", "theirs", "base"])
@@ -200,6 +216,7 @@ def _turn(value: dict[Any, Any]) -> None:
 
 KEYS = st.sampled_from(["x", "y", "z", "key 7", "key 33", "new"])
 CONTAINERS = st.sampled_from(["a", "b", "deep", "deep/x", "deep/er", "log", "wide", "seen", "b/x"])
+_CHANGING = (list, dict, set, Record)
 
 
 class Reference(NamedTuple):
@@ -224,7 +241,7 @@ class InPlaceRules(EditRules):
     def reads_a_value(self, which: int, path: str) -> None:
         hand = self.hand(which)
         value = hand.real.get(path)
-        if path in hand.real and self.holds and type(value) in (list, dict, set):
+        if path in hand.real and self.holds and type(value) in _CHANGING:
             assert hand.real[path] is value
             hand.read.add(path)
             self.references = [*self.references[-20:], Reference(hand, path, value)]
@@ -272,7 +289,7 @@ class InPlaceRules(EditRules):
 
     def _change(self, hand: Hand, path: str, value: Any, act: Callable[[Any], None]) -> None:
         keys = parse_path(path)
-        if type(value) in (list, dict, set) and hand.model.get(keys) is not ABSENT:
+        if type(value) in _CHANGING and hand.model.get(keys) is not ABSENT:
             assert format_path(keys) == path
             act(value)
             hand.model.change(keys, act)
@@ -283,18 +300,28 @@ def _edit(value: Any, key: str, at: int, new: Any) -> None:
         _edit_dict(value, key, at, new)
     elif type(value) is list:
         _edit_list(value, at, new)
+    elif type(value) is Record:
+        _edit_record(value, key, at, new)
     else:
         (value.discard if at in value else value.add)(at)
 
 
 def _edit_dict(value: dict[Any, Any], key: str, at: int, new: Any) -> None:
     inner = value.get(key)
-    if type(inner) in (dict, list, set):
+    if type(inner) in _CHANGING:
         _edit(inner, key, at, new)
     elif key in value and at % 3 == 0:
         del value[key]
     else:
         value[key] = new
+
+
+def _edit_record(value: Record, key: str, at: int, new: Any) -> None:
+    inner = getattr(value, "x" if at % 2 else "y")
+    if type(inner) in _CHANGING:
+        _edit(inner, key, at, new)
+    else:
+        setattr(value, "x" if at % 2 else "y", new)
 
 
 def _edit_list(value: list[Any], at: int, new: Any) -> None:
@@ -500,7 +527,8 @@ def _outside_lists(state: Any, path: tuple[Any, ...]) -> tuple[Any, ...]:
     for depth, key in enumerate(path):
         if type(state) is list:
             return path[:depth]
-        state = state.get(key, ABSENT) if type(state) is dict else ABSENT
+        inner = vars(state) if type(state) in RECORDS else state
+        state = inner.get(key, ABSENT) if type(inner) is dict else ABSENT
     return path
 
 

@@ -24,6 +24,7 @@ TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from otolith.agent.agent import Agent, Task
+    from otolith.agent.fan_out import FanOut, fan_out
     from otolith.agent.ledger import LedgerEntry, effects_after, ledger_in
     from otolith.agent.model_step import ModelOrchestrator
     from otolith.agent.models.anthropic import AnthropicModel
@@ -48,6 +49,7 @@ __all__ = [
     "Agent",
     "AgentState",
     "AnthropicModel",
+    "FanOut",
     "FunctionModel",
     "LedgerEntry",
     "Model",
@@ -69,6 +71,7 @@ __all__ = [
     "Toolbox",
     "WorkingMemory",
     "effects_after",
+    "fan_out",
     "ledger_in",
     "list_runs",
     "load_run",
@@ -80,6 +83,7 @@ __all__ = [
 
 _MODULES = {
     "agent": "Agent Task",
+    "fan_out": "FanOut fan_out",
     "ledger": "LedgerEntry effects_after ledger_in",
     "model_step": "ModelOrchestrator",
     "models.anthropic": "AnthropicModel",

@@ -25,6 +25,7 @@ from tests.reference.repo_contract.state import (
     HeldPromises,
     StatePromises,
 )
+from tests.reference.repo_contract.teams import TeamPromises
 
 __all__ = ["CoreContract", "RepoContract"]
 
@@ -61,5 +62,5 @@ class CoreContract(_Promises, CopyPromises):
     """The promises of a bare repo, whose branches hand out copies of what they keep."""
 
 
-class RepoContract(_Promises, HeldPromises):
+class RepoContract(_Promises, HeldPromises, TeamPromises):
     """The promises of a repo whose states hold what they hand out, as `otolith.open` gives one."""

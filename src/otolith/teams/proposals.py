@@ -1,0 +1,652 @@
+"""Proposals: a change that lands when enough members approve, in the commit of the last vote.
+
+A proposal is a draft, a commit that no branch has, made of the change on the head of its time. Its
+record, with the votes, is in the team's state. Each vote is a commit by its voter.
+
+Rules
+1. Members vote on an *effect*: what landing would change now, path by path, values before and
+   after, merge policies included. Every vote names the effect its voter has seen. A vote for
+   another effect is refused, and one that came by a merge does not count.
+2. When the team's state has moved and the effect is another one, all votes lapse: the record gets
+   the new effect, and members look again. Where others changed the same paths, nothing can land
+   until the conflict is gone; the effect is then the conflict.
+3. The vote that completes the quorum, and the change, are one commit: a merge of the draft. Nobody
+   ever sees an approved proposal that has not landed, or one that landed and was not approved.
+4. A proposal that was landed, rejected, vetoed, withdrawn or that has expired stays so. The table
+   below is its statechart.
+5. Where two stores are merged, the votes of both stay, and a proposal that has landed in one has
+   landed, because its change is in the state (`merge_proposals`). Votes that are enough only
+   together do not land it: that is the next voter's.
+
+The time is that of the repo's clock, and never before the last commit: a voter whose clock is slow
+cannot vote after a deadline that others have seen pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from operator import attrgetter
+from typing import Any, NamedTuple, Self, TypeAlias, TypeVar
+
+from otolith import environment
+from otolith.core import TEAM, Branch, Change, Commit, PathConflict, differences
+from otolith.durations import Duration, duration_seconds
+from otolith.errors import (
+    CommitNotFound,
+    Conflict,
+    Corrupt,
+    Denied,
+    Error,
+    IllegalTransition,
+    Invalid,
+    KeyNotFound,
+    MergeConflict,
+)
+from otolith.shapes import FUNCTION, NOTHING, Shape, check_argument, fields, mapping, several
+from otolith.teams.members import check_member_name, current_members, existing_member
+from otolith.teams.records import PROPOSALS, TeamRecords
+from otolith.teams.team_context import TeamContext
+from otolith.types import Hash, short_repr
+
+S = TypeVar("S", bound=Branch)
+
+_NO_EFFECT = blake2b(digest_size=16).digest()
+
+PROPOSAL_TABLE: dict[tuple[str, str], str] = {
+    ("open", "vote"): "open",
+    ("open", "land"): "landed",
+    ("open", "reject"): "rejected",
+    ("open", "veto"): "vetoed",
+    ("open", "withdraw"): "withdrawn",
+    ("open", "expire"): "expired",
+}
+"""The statechart of a proposal: `Chart.from_table(PROPOSAL_TABLE, initial="open")` draws it."""
+
+_STATUSES = ("landed", "vetoed", "rejected", "withdrawn", "expired", "open")
+"""In a merge, the first one that either side has come to holds: what has landed is in the state."""
+
+Quorum: TypeAlias = int | float | str
+"""How many approvals: a number, a share above 0 and up to 1.0, or "all"."""
+
+_VOTE: Shape = {"approves": bool, "why": str, "time": int, "effect": bytes}
+_SHAPE: Shape = {
+    "title": str,
+    "by": str,
+    "draft": bytes,
+    "effect": bytes,
+    "looked": bytes,
+    "is_blocked": bool,
+    "status": str,
+    "time": int,
+    "needed": int,
+    "voters": list,
+    "vetoers": list,
+    "until": (int, NOTHING),
+    "votes": dict,
+    "lapsed": int,
+    "why": str,
+}
+
+
+@short_repr("member", "approves", "why")
+@dataclass(frozen=True, slots=True)
+class Vote:
+    """What one member said to the effect that a proposal has now."""
+
+    member: str
+    approves: bool
+    why: str = ""
+    time: int = 0
+    effect: bytes = b""  # a digest of what it was for
+
+
+@dataclass(frozen=True, slots=True)
+class ProposalRecord:
+    """A proposal as it is stored."""
+
+    id: str
+    title: str
+    by: str
+    draft: bytes  # the hash of the commit that has the change
+    effect: bytes
+    looked: bytes  # the hash of the head that the effect was computed on
+    needed: int
+    voters: tuple[str, ...]
+    vetoers: tuple[str, ...]
+    time: int
+    until: int | None = None
+    status: str = "open"
+    votes: dict[str, Vote] = field(default_factory=dict)
+    lapsed: int = 0  # how many votes were for another effect
+    is_blocked: bool = False  # whether the effect is a conflict
+    why: str = ""  # of a withdrawal
+
+    def to_data(self) -> dict[str, Any]:
+        """Return the record as it is stored."""
+        data = {name: getattr(self, name) for name in _SHAPE}
+        votes = {
+            vote.member: {name: getattr(vote, name) for name in _VOTE}
+            for vote in self.votes.values()
+        }
+        return {**data, "votes": votes, "voters": list(self.voters), "vetoers": list(self.vetoers)}
+
+    @classmethod
+    def from_data(cls, id: str, data: object) -> ProposalRecord:
+        """Return the record that is stored as this.
+
+        Raises:
+            Corrupt: this is not a proposal.
+        """
+        what = f"proposal {id}"
+        found = fields(data, what, _SHAPE)
+        votes = mapping(found.pop("votes"), f"the votes of {what}", dict)
+        found["votes"] = {
+            name: Vote(name, **fields(vote, f"the vote of {name}", _VOTE))
+            for name, vote in votes.items()
+        }
+        for name in ("voters", "vetoers"):
+            found[name] = tuple(several(found[name], f"the {name} of {what}", str))
+        if found["status"] not in _STATUSES:
+            raise Corrupt(f"{what} is {found['status'][:80]!r}", hint="run otolith fsck")
+        return cls(id, **found)
+
+    @property
+    def counted(self) -> list[Vote]:
+        """The votes for or against the effect that it has now."""
+        return [vote for vote in self.votes.values() if vote.effect == self.effect]
+
+    @property
+    def approvals(self) -> int:
+        """How many members approve."""
+        return sum(vote.approves for vote in self.counted)
+
+    def after(self, event: str) -> ProposalRecord:
+        """Return the record after an event.
+
+        Raises:
+            IllegalTransition: it does not accept this event any more.
+        """
+        status = PROPOSAL_TABLE.get((self.status, event))
+        if status is None:
+            allowed = tuple(each for state, each in PROPOSAL_TABLE if state == self.status)
+            raise IllegalTransition(
+                f"proposal {self.id} {self.title!r} is {self.status}",
+                state=self.status,
+                event=event,
+                allowed=allowed,
+            )
+        return replace(self, status=status)
+
+    def outcome(self, vote: Vote) -> str:
+        """Return what follows from the votes: `land`, `veto`, `reject`, or `vote` to wait."""
+        if not vote.approves and vote.member in self.vetoers:
+            return "veto"
+        if self.approvals >= self.needed:
+            return "land"
+        rejections = len(self.counted) - self.approvals
+        is_hopeless = len(self.voters) - rejections < self.needed
+        return "reject" if is_hopeless else "vote"
+
+
+def proposal_record(records: TeamRecords, id: str) -> ProposalRecord:
+    """Return the record of a proposal, by its id or the beginning of it.
+
+    Raises:
+        KeyNotFound: there is none, or several begin like this.
+    """
+    check_argument(id, "id", str, "the id of a proposal")
+    data = records.value(PROPOSALS, id) if id else None
+    if data is not None:
+        return ProposalRecord.from_data(id, data)
+    known = [each.id for each in proposal_records(records)]
+    found = [each for each in known if id and each.startswith(id)]
+    if len(found) != 1:
+        what = f"{len(found)} proposals begin with" if found else "there is no proposal"
+        raise KeyNotFound(f"{what} {id!r}", hint="team.proposals() lists them")
+    return ProposalRecord.from_data(found[0], records.value(PROPOSALS, found[0]))
+
+
+def proposal_records(records: TeamRecords) -> list[ProposalRecord]:
+    """Return all proposals, the oldest first."""
+    found = [ProposalRecord.from_data(id, data) for id, data in records.items(PROPOSALS)]
+    return sorted(found, key=lambda record: (record.time, record.id))
+
+
+def put_proposal(records: TeamRecords, record: ProposalRecord) -> None:
+    """Stage a proposal."""
+    records.put(record.to_data(), PROPOSALS, record.id)
+
+
+def needed_votes(quorum: Quorum | None, voters: Iterable[str]) -> int:
+    """Return how many approvals a quorum means; by default more than half.
+
+    Raises:
+        Invalid: nobody may vote, or the quorum cannot be reached.
+    """
+    count = len(set(voters))
+    if not count:
+        raise Invalid("nobody may vote on the proposal", hint="team.add(name) adds members")
+    if quorum is None:
+        return count // 2 + 1
+    if quorum == "all":
+        return count
+    if type(quorum) is float and 0 < quorum <= 1:
+        return max(1, -int(-quorum * count // 1))
+    if type(quorum) is int and 1 <= quorum <= count:
+        return quorum
+    what = f"{quorum} approvals of {count} voters cannot be had"
+    is_number = type(quorum) in (int, float)
+    raise Invalid(
+        what if is_number else f"quorum must be a number, a share or 'all', got {quorum!r}",
+        hint=f"give a number from 1 to {count}, a share up to 1.0 such as 0.5, or 'all'",
+    )
+
+
+class Proposal:
+    """A change that members vote on, as it was when it was read; `refresh` reads it again."""
+
+    def __init__(self, context: TeamContext[Any], record: ProposalRecord) -> None:
+        self._context = context
+        self._record = record
+
+    def __repr__(self) -> str:
+        record = self._record
+        return (
+            f"<Proposal {self.id} {record.title!r} {self.status} {record.approvals}/{self.needed}>"
+        )
+
+    @property
+    def id(self) -> str:
+        """Its id: the beginning is enough to name it."""
+        return self._record.id
+
+    @property
+    def title(self) -> str:
+        """What it is about."""
+        return self._record.title
+
+    @property
+    def by(self) -> str:
+        """The member that made it."""
+        return self._record.by
+
+    @property
+    def time(self) -> int:
+        """When it was made, in microseconds since 1970."""
+        return self._record.time
+
+    @property
+    def status(self) -> str:
+        """`open`, `landed`, `rejected`, `vetoed`, `withdrawn` or `expired`."""
+        is_late = self._is_late(self._record)
+        return "expired" if is_late and self._record.status == "open" else self._record.status
+
+    @property
+    def votes(self) -> tuple[Vote, ...]:
+        """The votes for or against what it would change now."""
+        return tuple(self._record.counted)
+
+    @property
+    def effect(self) -> str:
+        """A digest of what it would change: the votes are for this, and lapse with it."""
+        return self._record.effect.hex()
+
+    @property
+    def lapsed(self) -> int:
+        """How many votes have lapsed, because they were for another effect."""
+        return self._record.lapsed + len(self._record.votes) - len(self._record.counted)
+
+    @property
+    def needed(self) -> int:
+        """How many approvals it needs."""
+        return self._record.needed
+
+    @property
+    def voters(self) -> tuple[str, ...]:
+        """The members that may vote."""
+        return self._record.voters
+
+    @property
+    def vetoers(self) -> tuple[str, ...]:
+        """The members whose rejection ends it."""
+        return self._record.vetoers
+
+    @property
+    def until(self) -> int | None:
+        """When it expires, in microseconds since 1970; None: never."""
+        return self._record.until
+
+    @property
+    def why(self) -> str:
+        """Why it was withdrawn."""
+        return self._record.why
+
+    @property
+    def commit(self) -> Commit:
+        """The change, as a commit on the state that it was made for."""
+        return _draft(self._context, self._record)
+
+    @property
+    def landing(self) -> Commit | None:
+        """The commit in which it landed: the last vote that it needed, and the change."""
+        state, draft = self._context.state, self._record.draft.hex()
+        votes = state.log(path=(TEAM, PROPOSALS, self.id)) if self.status == "landed" else ()
+        return next((commit for commit in votes if draft in commit.parents), None)
+
+    def refresh(self) -> Self:
+        """Read it again, with the votes of others."""
+        self._record = proposal_record(self._context.committed(), self.id)
+        return self
+
+    def diff(self) -> list[Change]:
+        """Return what landing it would change now, which is what members vote on."""
+        with self._context.scratch() as state:
+            state.stage_merge(_draft(self._context, self._record))
+            found: list[Change] = state.status()
+            return found
+
+    @property
+    def conflicts(self) -> list[PathConflict]:
+        """The paths that others have changed in another way since; it cannot land with any."""
+        with self._context.scratch() as state:
+            found: list[PathConflict] = state.stage_merge(_draft(self._context, self._record))
+            return found
+
+    # Voting
+
+    def approve(self, member: str | None = None, *, why: str = "") -> Self:
+        """Vote for it; it lands with this vote if enough members approve.
+
+        Raises:
+            Conflict: it would change something else now than when this object was read.
+            MergeConflict: others have changed the same paths in another way.
+            IllegalTransition: it is not open any more.
+            Denied: the member may not vote on it.
+        """
+        return self._vote(member, approves=True, why=why)
+
+    def reject(self, member: str | None = None, *, why: str = "") -> Self:
+        """Vote against it; a later vote of the same member takes the place of an earlier one."""
+        return self._vote(member, approves=False, why=why)
+
+    def _vote(self, member: str | None, *, approves: bool, why: str) -> Self:
+        voter = self._context.member if member is None else check_member_name(member)
+        check_argument(why, "why", str, "a text")
+        word = "approves" if approves else "rejects"
+        seen = self._record.effect
+
+        def vote(state: Branch) -> tuple[ProposalRecord, Error | None]:
+            record = proposal_record(self._context.records, self.id)
+            late = self._expire(record)
+            if late is not None:
+                return late, None
+            record = record.after("vote")
+            self._check_voter(record, voter)
+            found = self._look(state, record)
+            if found.effect != record.effect or found.effect != seen:
+                return self._lapse(record, found)
+            if record.is_blocked:
+                raise _cannot_land(record, state.stage_merge(_draft(self._context, record)))
+            mine = Vote(voter, approves, why, self._context.now(), record.effect)
+            votes = {**record.votes, voter: mine}
+            record = replace(record, votes=votes, looked=found.looked)
+            event = record.outcome(mine)
+            if event == "land":
+                state.stage_merge(_draft(self._context, record))
+            record = record if event == "vote" else record.after(event)
+            put_proposal(self._context.records, record)
+            return record, None
+
+        message = f"{voter} {word} {self.title}"
+        self._record, error = self._context.change(vote, message, author=voter)
+        if error is not None:
+            raise error
+        if self._record.status == "expired":
+            self._record.after("vote")  # which it does not accept
+        return self
+
+    def _look(self, state: Branch, record: ProposalRecord) -> _Effect:
+        """Return what landing would change now; nothing is staged afterwards."""
+        head = state.head
+        assert head is not None
+        before = self._context.backend.graph.commit(Hash(record.looked))
+        if any(map(_is_own, differences(state.cells, before.cell, head.cell))):
+            return _effect_of(state, _draft(self._context, record))
+        return _Effect(record.effect, head.hash)
+
+    def _lapse(self, record: ProposalRecord, found: _Effect) -> tuple[ProposalRecord, Error | None]:
+        """Stage that the effect is another one, and that no vote counts any more (rule 2)."""
+        if found.effect != record.effect:
+            record = replace(
+                record,
+                effect=found.effect,
+                looked=found.looked,
+                is_blocked=bool(found.conflicts),
+                votes={},
+                lapsed=record.lapsed + len(record.votes),
+            )
+            put_proposal(self._context.records, record)
+        return record, _was_changed(record)
+
+    def withdraw(self, *, why: str = "") -> Self:
+        """Take it back; only the member that made it can.
+
+        Raises:
+            IllegalTransition: it is not open any more.
+            Denied: somebody else made it.
+        """
+        check_argument(why, "why", str, "a text")
+
+        def withdraw(state: Branch) -> ProposalRecord:
+            record = proposal_record(self._context.records, self.id)
+            if record.by != self._context.member:
+                raise Denied(
+                    f"{record.by} made proposal {record.id}", hint="vote against it: p.reject()"
+                )
+            record = self._expire(record) or replace(record.after("withdraw"), why=why)
+            put_proposal(self._context.records, record)
+            return record
+
+        self._record = self._context.change(withdraw, f"withdraw {self.title}")
+        return self
+
+    def _expire(self, record: ProposalRecord) -> ProposalRecord | None:
+        """Stage that a proposal has expired, and return it; None if it has not."""
+        if record.status != "open" or not self._is_late(record):
+            return None
+        record = record.after("expire")
+        put_proposal(self._context.records, record)
+        return record
+
+    def _is_late(self, record: ProposalRecord) -> bool:
+        return record.until is not None and self._context.now() >= record.until
+
+    def _check_voter(self, record: ProposalRecord, voter: str) -> None:
+        existing_member(self._context.records, voter, self._context.id)
+        if voter not in record.voters:
+            raise Denied(
+                f"{voter} may not vote on proposal {record.id}",
+                hint=f"it is voted on by: {', '.join(record.voters)}",
+            )
+
+
+def make_proposal(
+    context: TeamContext[S],
+    title: str,
+    change: Callable[[S], object] | Branch | Commit,
+    *,
+    quorum: Quorum | None,
+    voters: Iterable[str] | None,
+    until: Duration | None,
+    veto: Iterable[str],
+) -> Proposal:
+    """Draft a change, and stage and commit the record of the proposal."""
+    check_argument(title, "title", str, "a text")
+    if not title.strip():
+        raise Invalid("a proposal needs a title", hint="say what it would change")
+    context.join()
+    id = environment.entropy(5).hex()
+    draft = _draft_change(context, change, title)
+
+    def propose(state: S) -> ProposalRecord:
+        members = current_members(context.records)
+        named = sorted(members if voters is None else {*voters})
+        for name in [*named, *veto]:
+            existing_member(context.records, name, context.id)
+        found = _effect_of(state, draft)
+        now = context.now()
+        record = ProposalRecord(
+            id,
+            title,
+            context.member,
+            draft.hash,
+            found.effect,
+            found.looked,
+            needed_votes(quorum, named),
+            tuple(named),
+            tuple(sorted({*veto})),
+            now,
+            _deadline(until, now),
+        )
+        if found.conflicts:
+            raise _cannot_land(record, found.conflicts)
+        if found.effect == _NO_EFFECT:
+            raise Invalid(f"{title!r} changes nothing", hint="change the state that is passed in")
+        put_proposal(context.records, record)
+        return record
+
+    message = f"propose {title}"
+    return Proposal(context, context.change(propose, message, reads={f"draft/{id}": draft}))
+
+
+def _draft_change(
+    context: TeamContext[S], change: Callable[[S], object] | Branch | Commit, title: str
+) -> Commit:
+    """Return a change as a commit: made by a function, or made before."""
+    if isinstance(change, Commit):
+        return change
+    if isinstance(change, Branch):
+        if change.head is None:
+            raise CommitNotFound(
+                "the branch of the change has no commit", hint="commit there first"
+            )
+        return change.head
+    check_argument(change, "change", FUNCTION, "a function of the state, a branch or a commit")
+    with context.scratch() as other:
+        return other.draft(change, title)
+
+
+def _draft(context: TeamContext[Any], record: ProposalRecord) -> Commit:
+    return context.backend.graph.commit(Hash(record.draft))
+
+
+def _deadline(until: Duration | None, now: int) -> int | None:
+    """Return the time at which a proposal expires, in microseconds since 1970."""
+    return None if until is None else now + round(duration_seconds(until, "until") * 1_000_000)
+
+
+class _Effect(NamedTuple):
+    """A digest of what landing would change (rule 1), on which head, and what prevents it."""
+
+    effect: bytes
+    looked: Hash
+    conflicts: Sequence[PathConflict] = ()
+
+
+def _effect_of(state: Branch, draft: Commit) -> _Effect:
+    """Merge a draft into the head, and return what that changes; nothing is staged afterwards."""
+    head, cells = state.head, state.cells
+    assert head is not None
+    conflicts: Sequence[PathConflict] = ()
+    after: bytes | None = draft.cell
+    if draft.parents != (head.id,):
+        conflicts = state.stage_merge(draft)
+        after = state.cell_at(())
+    assert after is not None
+    found = blake2b(digest_size=16)
+    for change in filter(_is_own, differences(cells, head.cell, after)):
+        for part in (_bytes(change.path), *change.stored):
+            stored = b"-" if part is None else b"=" + part
+            found.update(len(stored).to_bytes(8, "big") + stored)
+    for conflict in sorted(conflicts):
+        found.update(b"conflict " + _bytes(conflict.path))
+    state.discard()
+    return _Effect(found.digest(), head.hash, conflicts)
+
+
+def _is_own(change: Change) -> bool:
+    """Tell whether a change is a part of what members vote on, as opposed to their votes."""
+    return change.keys[0] != TEAM
+
+
+def _bytes(path: str) -> bytes:
+    return path.encode("utf-8", "surrogatepass")
+
+
+def _cannot_land(record: ProposalRecord, conflicts: Sequence[PathConflict]) -> MergeConflict:
+    """Return the error for a proposal whose paths others have changed in another way."""
+    paths = tuple(conflict.path for conflict in conflicts)
+    return MergeConflict(
+        f"proposal {record.title!r} cannot land: others have changed {', '.join(paths[:5])}",
+        paths=paths,
+        hint="withdraw it, and propose a change of what is there now",
+    )
+
+
+def _was_changed(record: ProposalRecord) -> Conflict:
+    """Return the error for a vote on what a proposal does not do any more."""
+    return Conflict(
+        f"proposal {record.id} {record.title!r} would change something else now than when you"
+        f" looked; {record.lapsed} votes have lapsed",
+        hint="look at it again, proposal.refresh().diff(), and vote on that",
+    )
+
+
+def merge_proposals(base: Any, ours: Any, theirs: Any) -> Any:
+    """Merge two versions of the record of a proposal, as the merge policy of all of them (rule 5).
+
+    The result is the same whichever side is called ours. NotImplemented if they are not records of
+    one proposal.
+    """
+    try:
+        before, mine, yours = (ProposalRecord.from_data("", each) for each in (base, ours, theirs))
+    except Corrupt:
+        return NotImplemented
+    if any(_made(each) != _made(before) for each in (mine, yours)):
+        return NotImplemented
+    ends = [each for each in (mine, yours) if each.status != before.status] or [before]
+    end = min(ends, key=lambda each: (_STATUSES.index(each.status), each.why))
+    names = sorted(mine.votes.keys() | yours.votes.keys())
+    votes = {
+        name: _last_vote(*(each.votes.get(name) for each in (before, mine, yours)))
+        for name in names
+    }
+    looks = [each for each in (mine, yours) if each.effect != before.effect] or [mine, yours]
+    look = min(looks, key=attrgetter("effect", "looked"))
+    return replace(
+        before,
+        effect=look.effect,
+        looked=look.looked,
+        is_blocked=look.is_blocked,
+        status=end.status,
+        why=end.why,
+        votes={name: vote for name, vote in votes.items() if vote is not None},
+        lapsed=max(mine.lapsed + yours.lapsed - before.lapsed, 0),
+    ).to_data()
+
+
+def _made(record: ProposalRecord) -> tuple[object, ...]:
+    """Return what never changes in the record of a proposal."""
+    names = ("title", "by", "draft", "needed", "voters", "vetoers", "time", "until")
+    return tuple(getattr(record, name) for name in names)
+
+
+def _last_vote(before: Vote | None, mine: Vote | None, yours: Vote | None) -> Vote | None:
+    """Return which of two votes of a member holds: the one that was changed, or the later one."""
+    if before in (mine, yours):
+        return yours if mine == before else mine
+    given = [each for each in (mine, yours) if each is not None]
+    order = attrgetter("time", "approves", "why", "effect")
+    return max(given, key=order, default=None)

@@ -1,0 +1,396 @@
+"""A team: a state that several members share, and who may write to it."""
+
+from __future__ import annotations
+
+import pytest
+
+import otolith
+from otolith import Repo
+from otolith.errors import BadRef, Denied, Fenced, Invalid, KeyNotFound, Uncommitted
+from otolith.stores import Batch, MemoryStore, Swap
+
+
+@pytest.fixture
+def repo(tmp_path):
+    with otolith.open(str(tmp_path / "team.db")) as repo:
+        yield repo
+
+
+@pytest.fixture
+def planner(repo):
+    return repo.team("research", member="planner")
+
+
+@pytest.fixture
+def critic(repo):
+    return repo.team("research", member="critic")
+
+
+def test_every_commit_carries_its_member(planner, critic):
+    planner.transact(lambda state: state.counter("tokens").add(512), "asked")
+    critic.transact(lambda state: state.counter("tokens").add(1))
+    critic.state["owner"] = "critic"
+    critic.state.commit("mine")
+    assert planner.state.refresh().author == "critic"
+    assert planner.state["tokens"] == 513
+    assert [each.author for each in planner.state.log(path="tokens")] == ["critic", "planner"]
+
+
+def test_a_transaction_reads_what_others_have_committed(planner, critic):
+    def sell(state):
+        state["stock"] = state.get("stock", 10) - 1
+        return state["stock"]
+
+    assert [member.transact(sell) for member in (planner, critic, planner)] == [9, 8, 7]
+
+
+def test_whoever_opens_a_team_as_a_member_joins_with_the_first_write(repo, planner):
+    assert planner.members() == []
+    planner.transact(lambda state: state.update(x=1))
+    assert [member.name for member in planner.members()] == ["planner"]
+
+
+def test_who_only_looks_does_not_join_and_cannot_write(repo, planner):
+    planner.transact(lambda state: state.update(x=1))
+    guest = repo.team("research")
+    assert guest.state["x"] == 1
+    for write in (
+        lambda: guest.transact(lambda state: None),
+        lambda: guest.send("planner", "hi"),
+        lambda: guest.lease("browser"),
+        lambda: guest.queue("gpu").acquire(),
+        lambda: guest.propose("x", lambda state: None),
+    ):
+        with pytest.raises(Invalid, match="member"):
+            write()
+    assert [member.name for member in guest.members()] == ["planner"]
+
+
+def test_a_removed_member_cannot_write_by_any_way(repo, planner, critic):
+    critic.transact(lambda state: state.update(x=1))
+    handle = critic.state
+    handle["x"] = 2
+    planner.remove("critic")
+
+    with pytest.raises(Fenced):
+        handle.commit()
+    handle.discard()
+    with pytest.raises(Denied, match="critic was removed from team research"):
+        critic.transact(lambda state: state.update(x=3))
+    with pytest.raises(Denied):
+        repo.team("research", member="critic").transact(lambda state: state.update(x=4))
+    assert planner.state.refresh().author == "planner"
+    assert planner.state["x"] == 1
+
+
+def test_a_member_that_was_taken_back_may_write_again(repo, planner, critic):
+    critic.transact(lambda state: state.update(x=1))
+    planner.remove("critic")
+    planner.add("critic", role="reviewer")
+    again = repo.team("research", member="critic")
+    again.transact(lambda state: state.update(x=2))
+    assert [(each.name, each.role) for each in planner.members()] == [
+        ("critic", "reviewer"),
+        ("planner", ""),
+    ]
+    with pytest.raises(Denied, match="taken back since"):
+        critic.transact(lambda state: state.update(x=3))
+    critic.transact(lambda state: state.update(x=4))
+
+
+def test_a_branch_of_the_state_is_opened_again_as_a_member(repo, planner, critic):
+    planner.transact(lambda state: state.update(x=1))
+    planner.state.fork("idea")
+    idea = critic.open_branch("idea")
+    idea["x"] = 2
+    assert idea.commit("better").author == "critic"
+    assert planner.state["x"] == 1
+
+    planner.remove("critic")
+    idea["x"] = 3
+    with pytest.raises(Fenced):
+        idea.commit()
+    idea.discard()
+    with pytest.raises(Denied):
+        repo.team("research", member="critic").open_branch("idea")
+
+
+def test_a_member_is_present_inside_of_a_with(planner, critic):
+    with critic:
+        planner.transact(lambda state: state.update(x=1))
+        assert {each.name: each.is_present for each in planner.members()} == {
+            "critic": True,
+            "planner": False,
+        }
+    assert not any(each.is_present for each in planner.members())
+
+
+def test_a_member_that_is_present_twice_is_so_until_the_end_of_both(planner, critic):
+    critic.transact(lambda state: None)
+
+    def is_present():
+        return {each.name: each.is_present for each in critic.members()}["planner"]
+
+    with planner:
+        with planner:
+            assert is_present()
+        assert is_present()
+    assert not is_present()
+
+
+def test_looking_at_a_queue_or_a_lease_does_not_make_a_member(repo, planner):
+    planner.transact(lambda state: None)
+    guest = repo.team("research", member="guest")
+    assert guest.queue("gpu").waiting() == []
+    assert not guest.lease("browser").is_held
+    assert [each.name for each in planner.members()] == ["planner"]
+
+
+def test_members_send_each_other_messages_that_are_read_once(planner, critic):
+    critic.add("critic")
+    planner.send("critic", {"please": "look"})
+    planner.send("critic", "again")
+    assert [(each.sender, each.body) for each in critic.messages(mark=False)] == [
+        ("planner", {"please": "look"}),
+        ("planner", "again"),
+    ]
+    assert [each.number for each in critic.messages()] == [1, 2]
+    assert critic.messages() == []
+    critic.send("*", "hello all")
+    assert [each.body for each in planner.messages()] == ["hello all"]
+    assert critic.messages() == []
+
+
+def test_a_message_to_a_stranger_names_the_members(planner):
+    with pytest.raises(KeyNotFound, match=r"no member 'nobody'.*planner"):
+        planner.send("nobody", "hi")
+
+
+@pytest.mark.parametrize("name", ["", " ", 7, None, "x" * 300, "\ud800"])
+def test_a_member_needs_a_name(repo, planner, name):
+    planner.transact(lambda state: None)
+    with pytest.raises(Invalid):
+        planner.add(name)
+    if name is not None:
+        with pytest.raises(Invalid):
+            repo.team("research", member=name)
+
+
+@pytest.mark.parametrize("id", ["", 7, "\ud800"])
+def test_a_team_needs_a_name(repo, id):
+    with pytest.raises(BadRef):
+        repo.team(id, member="planner")
+
+
+def test_odd_names_are_names(repo):
+    team = repo.team("a/b %20 Ünïcode 漢", member="x/y~1 😀")
+    team.transact(lambda state: state.update(x=1))
+    with team.lease("a/b c"), team.queue("d/e f") as slot:
+        assert slot.member == "x/y~1 😀"
+    assert [each.id for each in repo.sessions(scope="team")] == ["a/b %20 Ünïcode 漢"]
+    assert [each.name for each in team.members()] == ["x/y~1 😀"]
+
+
+def test_a_session_is_handed_over_in_the_middle_of_a_job(planner, critic):
+    critic.add("critic")
+    mine = planner.session("trip")
+    mine["a"] = 1
+    mine.commit()
+    mine["b"] = 2
+    planner.handoff(mine, to="critic", note="look at b")
+
+    theirs = critic.session("trip")
+    assert theirs.to_dict() == {"a": 1, "b": 2}
+    assert [change.path for change in theirs.status()] == ["b"]
+    assert critic.messages()[0].body == {"handoff": "trip", "note": "look at b"}
+    theirs.commit("done")
+    mine["c"] = 3
+    with pytest.raises(Fenced):
+        mine.commit()
+    assert theirs.head.author == "critic"
+    assert [(each.session, each.owner, each.giver) for each in planner.sessions()] == [
+        ("trip", "critic", "planner")
+    ]
+
+
+def test_a_session_that_another_member_works_on_is_not_yours(planner, critic):
+    planner.session("trip")
+    with pytest.raises(Denied, match="planner works on session trip"):
+        critic.session("trip")
+    planner.add("ann")
+    with pytest.raises(Denied, match="planner works on session trip"):
+        critic.handoff("trip", to="ann")
+
+
+def test_a_session_cannot_be_handed_to_a_stranger(planner):
+    mine = planner.session("trip")
+    mine["a"] = 1
+    with pytest.raises(KeyNotFound, match="no member 'nobody'"):
+        planner.handoff(mine, to="nobody")
+    mine.commit("still mine")
+    assert planner.session("trip")["a"] == 1
+
+
+def test_a_session_of_a_removed_member_is_taken_with_what_was_stashed(planner, critic):
+    trip = critic.session("trip")
+    trip["a"] = 1
+    trip.commit()
+    trip["b"] = 2
+    trip.stash()
+    planner.remove("critic")
+    mine = planner.session("trip")
+    assert mine.to_dict() == {"a": 1, "b": 2}
+    mine.commit("goes on")
+    with pytest.raises(Fenced):
+        trip.commit()
+    (owner,) = planner.sessions()
+    assert (owner.owner, owner.giver) == ("planner", "critic")
+
+
+def test_an_owner_of_before_cannot_disturb_the_handoff(planner, critic):
+    critic.add("critic")
+    mine = planner.session("trip")
+    mine["a"] = 1
+    mine.commit()
+    mine["b"] = 2
+    planner.handoff(mine, to="critic")
+    theirs = critic.session("trip")
+    mine["c"] = 3
+    for late in (mine.stash, mine.commit, lambda: mine.fork("other")):
+        with pytest.raises(Fenced):
+            late()
+    with pytest.raises(Denied, match="critic works on session trip"):
+        planner.handoff(mine, to="planner")
+    mine.discard()
+    with pytest.raises(Fenced):
+        mine.stash()
+    theirs["d"] = 4
+    theirs.commit()
+    assert theirs.to_dict() == {"a": 1, "b": 2, "d": 4}
+
+
+def test_a_refused_handoff_stashes_nothing(repo, planner):
+    mine = planner.session("trip")
+    mine["a"] = 1
+    with pytest.raises(KeyNotFound, match="no member 'nobody'"):
+        planner.handoff(mine, to="nobody")
+    assert repo.store.refs("stage/") == {}
+
+
+def test_a_handoff_that_was_rolled_back_leaves_one_owner(planner, critic):
+    critic.add("critic")
+    mine = planner.session("trip")
+    mine["a"] = 1
+    mine.commit()
+    before = planner.state.refresh()
+    planner.handoff("trip", to="critic")
+    theirs = critic.session("trip")
+    planner.state.refresh()
+    planner.state.rollback(before)
+    with pytest.raises(Denied):
+        critic.session("trip")
+    with pytest.raises(Fenced) as refused:
+        planner.session("trip")
+    assert "take it again: team.handoff('trip', to='planner')" in refused.value.hint
+    planner.handoff("trip", to="planner")
+    planner.session("trip")["b"] = 1
+    theirs["late"] = 1
+    with pytest.raises(Fenced):
+        theirs.commit()
+
+
+def test_a_removal_that_was_rolled_back_is_made_again_and_taken_back(planner, critic):
+    critic.transact(lambda state: state.update(x=1))
+    before = planner.state.refresh()
+    planner.remove("critic")
+    planner.state.refresh()
+    planner.state.rollback(before)
+    with pytest.raises(Fenced):
+        critic.transact(lambda state: state.update(x=2))
+    planner.remove("critic")
+    planner.add("critic")
+    critic.as_member("critic").transact(lambda state: state.update(x=3))
+
+
+def test_a_rollback_to_before_a_member_joined_lets_it_join_again(planner, critic):
+    planner.transact(lambda state: state.update(x=1))
+    before = planner.state.refresh()
+    critic.transact(lambda state: state.update(x=2))
+    planner.state.refresh()
+    planner.state.rollback(before)
+    critic.state.refresh()
+    critic.transact(lambda state: state.update(x=3))
+    assert [each.name for each in planner.members()] == ["critic", "planner"]
+
+
+def test_a_team_that_was_deleted_can_be_made_again(repo, planner, critic):
+    for _ in range(3):
+        planner.add("critic")
+        planner.remove("critic")
+    (ref,) = repo.store.refs("team/")
+    repo.store.write(Batch(swaps=[Swap(ref, repo.store.ref(ref), None)]))
+    critic = repo.team("research", member="critic")
+    critic.transact(lambda state: state.update(x=1))
+    assert [each.name for each in critic.members()] == ["critic"]
+
+
+def test_what_is_staged_in_a_handle_is_not_shown_as_what_the_team_has(planner, critic):
+    critic.add("critic")
+    planner.send("critic", "hi")
+    critic.state["x"] = 1
+    critic.state.write_reserved((".team", "members", "critic"), None)
+    assert [each.body for each in critic.messages(mark=False)] == ["hi"]
+    assert [each.name for each in critic.members()] == ["critic", "planner"]
+    with pytest.raises(Uncommitted):
+        critic.messages()
+
+
+def test_a_member_that_was_removed_in_another_store_is_refused_once_that_is_known():
+    one, store = Repo(MemoryStore(), author="one"), MemoryStore()
+    planner = one.team("research", member="planner")
+    planner.add("critic")
+    one.clone(store)
+    other = Repo(store, author="other")
+    critic = other.team("research", member="critic")
+    critic.transact(lambda state: state.update(x=1))
+    planner.remove("critic")
+    other.pull(one.store)
+    critic.state.refresh()
+    with pytest.raises(Denied, match="critic was removed"):
+        critic.transact(lambda state: state.update(x=2))
+
+
+RACES = {
+    "join": lambda team: (
+        team._context.join() if team.member == "new" else team.as_member("new").state
+    ),
+    "remove": lambda team: team.remove("critic"),
+    "take": lambda team: team.session("trip"),
+    "give": lambda team: team.handoff("job", to="critic"),
+}
+
+
+@pytest.mark.parametrize("race", RACES)
+def test_whoever_is_slower_in_a_race_is_told_what_has_happened(repo, planner, race, monkeypatch):
+    """The slower one has read the clock before: its number is lower than what the store has."""
+    planner.add("critic")
+    planner.add("new") if race != "join" else None
+    planner.session("job")
+    late = planner.as_member("new" if race == "join" else "planner")
+    rival = planner.as_member("new") if race == "take" else planner
+    write = repo.store.write
+    begun: list[bool] = []
+
+    def slow_write(batch):
+        if not begun:
+            begun.append(True)
+            RACES[race](rival)
+        write(batch)
+
+    monkeypatch.setattr(repo.store, "write", slow_write)
+    if race == "join":
+        RACES[race](late)
+    else:
+        with pytest.raises((Denied, KeyNotFound)):  # and not Fenced
+            RACES[race](late)
+    assert begun
