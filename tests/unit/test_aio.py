@@ -15,7 +15,7 @@ import pytest
 
 import otolith
 from otolith import aio
-from otolith.aio import surface
+from otolith.aio import surface, teams
 from otolith.aio.mirror import NOT_MIRRORED
 from otolith.errors import (
     BadValue,
@@ -203,6 +203,29 @@ async def test_counters_and_blobs_have_their_verbs():
         await video.splice(0, 5, b"FRAME")
         assert await video.read(0, 11) == b"FRAME frame"
         assert await video.length() == 60_000
+
+
+@looped
+async def test_a_text_is_edited_and_awaited():
+    async with aio.Versioned.open() as state:
+        report = state.text("report")
+        await report.append("The cat sat.")
+        await report.replace(4, 7, "dog")
+        await report.insert(0, "> ")
+        await report.delete(-1)
+        await report.edit("> The dog sat down")
+        await state.commit("wrote")
+
+        assert await report.value() == await report[:] == "> The dog sat down"
+        assert (await report.length(), await report.contains("dog"), await report[2]) == (
+            18,
+            True,
+            "T",
+        )
+        then = (await state.at("@")).text("report")
+        assert await then.value() == "> The dog sat down"
+        with pytest.raises(ReadOnly):
+            await then.append("x")
 
 
 @looped
@@ -787,8 +810,10 @@ def test_a_repo_belongs_to_the_loop_it_was_opened_in():
 AWAITED_VIEWS = {"keys", "values", "items"}
 """They return what is awaited, and what refuses to be iterated: `dict(state)` calls `keys()`."""
 AT_ONCE = {
-    "blob", "counter", "frame", "list", "map", "set",  # handles look at nothing until they are used
+    # handles look at nothing until they are used
+    "blob", "counter", "frame", "list", "map", "set", "text",
     "log", "messages", "scan",  # gone through with `async for`
+    "lease", "queue", "watch",  # the same: they ask for nothing until they are entered
 }  # fmt: skip
 
 # Whose signature differs, and why.
@@ -807,14 +832,39 @@ def pairs():
             (change,) = await state.status()
             snapshot = await state.at(await state.commit())
             handles = [state.list("a"), state.map("a"), state.set("a"), state.counter("a")]
-            mirrors: list[Any] = [repo, state, snapshot, change, *handles, state.blob("a")]
+            mirrors: list[Any] = [
+                repo,
+                state,
+                snapshot,
+                change,
+                *handles,
+                state.blob("a"),
+                state.text("a"),
+            ]
             events = [state.events, await state.events.append("note")]
             rooms = [state.conversation, state.memory, await state.lifecycle(AGENT)]
             async with await state.workspace() as workspace:
                 mirrors += [*events, state.frame("frame"), *rooms, workspace]
+            mirrors += await _team_mirrors(repo)
             return [(each.plain, each) for each in mirrors]
 
     return asyncio.run(make())
+
+
+async def _team_mirrors(repo: aio.Repo) -> list[Any]:
+    """Return what mirrors a team, and what it has."""
+    team = await repo.team("research", member="planner")
+    await team.transact(lambda state: state.update(plan="A"))
+    idea = await (await team.state()).fork("idea")
+    await idea.set("plan", "B")
+    await idea.commit("an idea")
+    watch = team.watch()
+    async with watch:
+        await team.transact(lambda state: state.update(plan="C"))
+        change = await anext(watch)
+    (conflict,) = await team.merge(idea)
+    proposal = await team.propose("D", lambda state: state.update(plan="D"))
+    return [team, watch, change, conflict, proposal, team.lease("browser"), team.queue("gpu")]
 
 
 def _public(thing: object) -> set[str]:
@@ -874,8 +924,9 @@ def _parameters(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
 
 
 def test_type_checkers_see_every_method_of_the_surface_with_its_arguments(pairs):
-    stub = ast.parse(Path(surface.__file__).with_suffix(".pyi").read_text())
-    classes = {node.name: node for node in stub.body if isinstance(node, ast.ClassDef)}
+    stubs = [Path(str(each.__file__)).with_suffix(".pyi").read_text() for each in (surface, teams)]
+    nodes = [node for stub in stubs for node in ast.parse(stub).body]
+    classes = {node.name: node for node in nodes if isinstance(node, ast.ClassDef)}
 
     def members(name: str) -> dict[str, ast.stmt]:
         found: dict[str, ast.stmt] = {}

@@ -8,9 +8,11 @@
 Every method of the plain classes is here under its own name, and is awaited. What is known without
 looking is an attribute, as it is there. What the plain classes do by an operator has a name here:
 `set` and `delete`, `contains`, `length`; `await state[path]` and `async for` stay. So are the
-rooms of a state: `await state.conversation.user("Hello")`, `await state.lifecycle(chart)`.
+rooms of a state, `await state.conversation.user("Hello")`, `await state.lifecycle(chart)`, and what
+a team needs, `async with team.lease("browser")`.
 
-Read `lanes.py` (threads and order), then `mirror.py` (how a class is mirrored), then `surface.py`.
+Read `lanes.py` (threads and order), then `mirror.py` (how a class is mirrored), then `surface.py`;
+then `waits.py` (how tasks wait for others) and `teams.py`.
 """
 
 from otolith.aio.surface import (
@@ -28,9 +30,19 @@ from otolith.aio.surface import (
     Repo,
     SetHandle,
     Snapshot,
+    TextHandle,
     Versioned,
     Workspace,
     open,
+)
+from otolith.aio.teams import (
+    FairQueue,
+    InboxConflict,
+    Proposal,
+    Team,
+    TeamLease,
+    Watch,
+    WatchedChange,
 )
 
 __all__ = [
@@ -40,15 +52,23 @@ __all__ = [
     "CounterHandle",
     "Event",
     "EventLog",
+    "FairQueue",
     "FrameHandle",
+    "InboxConflict",
     "ListHandle",
     "Machine",
     "MapHandle",
     "Memory",
+    "Proposal",
     "Repo",
     "SetHandle",
     "Snapshot",
+    "Team",
+    "TeamLease",
+    "TextHandle",
     "Versioned",
+    "Watch",
+    "WatchedChange",
     "Workspace",
     "open",
 ]

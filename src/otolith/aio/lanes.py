@@ -10,6 +10,8 @@ Rule 4: a call that has not started can be cancelled, and then never starts. One
 Rule 5: calls that can take minutes (steps of code) have a thread of their own, so that they keep no
         thread from others, and a way to be stopped, so that they can be cancelled. The thread
         lives as long as the processes that it started: Linux ends those with it.
+Rule 6: what may have to be waited for (leases, slots, changes) is waited for without any thread
+        (`waits.py`).
 
 Without rule 4 a caller could not know whether its commit landed, and the next call would meet a
 state that a thread is still changing.
@@ -26,8 +28,10 @@ from functools import partial, wraps
 from types import TracebackType
 from typing import Any, Generic, ParamSpec, Protocol, TypeVar
 
+from otolith.aio.waits import Waits
 from otolith.errors import Closed, Invalid
 from otolith.greenlets import GreenletPool
+from otolith.stores import Store
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -44,6 +48,7 @@ class Threads:
         self._loop = asyncio.get_running_loop()
         self._pool = ThreadPoolExecutor(_MOST_THREADS, thread_name_prefix="otolith")
         self._greenlets: GreenletPool | None = None
+        self._waits: Waits | None = None
         self._calls = 0
         self._quiet = asyncio.Event()
         self._quiet.set()
@@ -55,9 +60,17 @@ class Threads:
         """Whether all calls run in one thread, in which locks keep nobody out."""
         return self._greenlets is not None
 
-    def share_one(self) -> None:
-        """Run further calls in one thread, which waits for none of them."""
-        self._greenlets = GreenletPool()
+    @property
+    def waits(self) -> Waits:
+        """How tasks wait for what is not there yet."""
+        assert self._waits is not None, "the store is open"
+        return self._waits
+
+    def serve(self, store: Store) -> None:
+        """Run the calls of a store; all in one thread, if it waits for none of them there."""
+        self._waits = Waits(self, store, self._loop)
+        if store.capabilities.awaits:
+            self._greenlets = GreenletPool()
 
     @contextmanager
     def call(self) -> Iterator[None]:
@@ -91,18 +104,29 @@ class Threads:
         pool = self._pool if self._greenlets is None or calls_out else self._greenlets
         return await _finished(pool.submit(copy_context().run, work))
 
+    async def finish(self, work: Callable[[], R]) -> R:
+        """Run a function in a thread to its end, whatever happens to the caller."""
+        return await _finished(self._pool.submit(copy_context().run, work), must_begin=True)
+
     async def close(self, last: Callable[[], object]) -> None:
         """Refuse further calls, wait for those in progress, and run one last function, once."""
         self._is_closed = True
+        if self._waits is not None:
+            self._waits.news.close()
         await self._quiet.wait()
         async with self._closing:
             if not self._is_over:
                 self._is_over = True
-                job = self._pool.submit(last)
+                job = self._pool.submit(self._end, last)
                 self._pool.shutdown(wait=False)
                 if self._greenlets is not None:
                     self._greenlets.shutdown(wait=False)
                 await _finished(job, must_begin=True)
+
+    def _end(self, last: Callable[[], object]) -> None:
+        if self._waits is not None:
+            self._waits.news.stop()
+        last()
 
 
 class Lane:
@@ -110,18 +134,23 @@ class Lane:
 
     def __init__(self, threads: Threads) -> None:
         self.threads = threads
-        self._lock = asyncio.Lock()
+        self.turn = asyncio.Lock()
 
-    async def run(self, work: Callable[[], R], *, calls_out: bool = False) -> R:
-        """Run a function in a thread, after all earlier calls of this lane."""
+    async def run(
+        self, work: Callable[[], R], *, calls_out: bool = False, beside: Lane | None = None
+    ) -> R:
+        """Run a function in a thread, after all earlier calls of this lane, and of another one."""
         with self.threads.call():
-            async with self._lock:
-                return await self.threads.do(work, calls_out=calls_out)
+            async with self.turn:
+                if beside is None or beside is self:
+                    return await self.threads.do(work, calls_out=calls_out)
+                async with beside.turn:
+                    return await self.threads.do(work, calls_out=calls_out)
 
     async def run_in(self, thread: Executor, work: Callable[[], R], stop: Callable[[], Any]) -> R:
         """Run a function that may take long, after all earlier calls of this lane (rule 5)."""
         with self.threads.call():
-            async with self._lock:
+            async with self.turn:
                 return await _finished(thread.submit(copy_context().run, work), stop=stop)
 
 
@@ -177,8 +206,7 @@ class Opener(Generic[C, M]):
             await threads.do(lambda: opened.append(self._open()))
             self._opened = opened[0], threads
             repo: Any = getattr(opened[0], "repo", opened[0])
-            if repo.store.capabilities.awaits:
-                threads.share_one()
+            threads.serve(repo.store)
             return self._mirror(*self._opened)
         except BaseException:  # cancelled, too: the caller has nothing that it could close
             await threads.close(lambda: [each.close() for each in opened])

@@ -64,23 +64,46 @@ NOT_MIRRORED = {
     "cells": _PLUMBING,
     "clock": _PLAIN,
     "commit_change": _PLUMBING,
+    "carry": _PLUMBING,
+    "draft": _PLUMBING,
     "encoding": _PLAIN,
     "extend_cell": _PLUMBING,
     "extend_reserved": _PLUMBING,
     "lock": "the lane of a state keeps others out",
     "path": "the caller that made the handle has it",
     "remotes": _PLAIN,
+    "FairQueue.acquire": "a task enters it with `async with`, so that its commits carry the token",
+    "FairQueue.release": "a task leaves it at the end of `async with`",
+    "FairQueue.request": _PLUMBING,
+    "FairQueue.revoke": "a part of removing a member",
+    "InboxConflict.conflict": "its values are those of the mirror",
+    "InboxConflict.seen": _PLUMBING,
+    "Team.presence": "what `async with team:` does",
+    "TeamLease.hold": _PLUMBING,
+    "TeamLease.request": _PLUMBING,
+    "Watch.ref": _PLUMBING,
+    "WatchedChange.change": "its values are those of the mirror",
     "repo": "the caller that opened the state has its mirror; the plain one is `.plain.repo`",
     "salt": _PLAIN,
     "signatures": _PLAIN,
     "state": "the caller that made it of a state has its mirror",
     "store": _PLAIN,
+    "stage_merge": _PLUMBING,
+    "stored": _PLUMBING,
     "write_cell": _PLUMBING,
     "write_reserved": _PLUMBING,
 }
 """The public names of plain classes that their mirrors do not have, and why."""
 
-_CALLS_OUT = frozenset({"transact", "carry_out", *("push", "pull", "fetch", "clone", "mirror")})
+_CALLS_OUT = frozenset(
+    {
+        "transact",
+        "carry_out",
+        "propose",
+        "resolve_all",
+        *("push", "pull", "fetch", "clone", "mirror"),
+    }
+)
 """Methods that call functions of the user, or open stores, and may block for long."""
 
 _OPERATORS = {
@@ -257,7 +280,7 @@ class Mirror:
         iterator = await self._run(begin)
         end: Exception | None = None
         while end is None:
-            found, end = await self._lane.run(lambda: _next_few(iterator))
+            found, end = await self._lane.run(lambda: next_few(iterator))
             for each in found:
                 yield _mirrored(each, self._lane)
         if isinstance(end, Error):
@@ -283,7 +306,7 @@ def _refusal(instead: str) -> Any:
     return refuse
 
 
-def _next_few(iterator: Iterator[R]) -> tuple[list[R], Exception | None]:
+def next_few(iterator: Iterator[R]) -> tuple[list[R], Exception | None]:
     """Return at least one element, and all that a moment allows; and the end, if it was reached."""
     found: list[R] = []
     until = monotonic() + _READ_AHEAD_SECONDS

@@ -66,6 +66,10 @@ class BlobHandle(Mirror, plain=core.BlobHandle):
     """A bytes value of any length, of which any part can be read or replaced by itself."""
 
 
+class TextHandle(Mirror, plain=state.TextHandle):
+    """A text that several edit inside a line at once: `await report.append("The end.")`."""
+
+
 class FrameHandle(Mirror, plain=state.Frame):
     """A frame or table, read a column at a time: `await prices["price"]`."""
 
@@ -177,6 +181,7 @@ class State(Mirror):
     set = _handle("set", SetHandle)
     counter = _handle("counter", CounterHandle)
     blob = _handle("blob", BlobHandle)
+    text = _handle("text", TextHandle)
     frame = _handle("frame", FrameHandle)
 
     @property
@@ -277,7 +282,9 @@ class Versioned(
 _LONG = ("push", "pull", "fetch", "clone", "mirror")
 
 
-class Repo(Owner, plain=session.Repo, has_lane=True, apart=("session", "user", "app", *_LONG)):
+class Repo(
+    Owner, plain=session.Repo, has_lane=True, apart=("session", "user", "app", "team", *_LONG)
+):
     """Everything in one store: `await aio.open(url)`. Tasks may share it, and its states."""
 
     def __repr__(self) -> str:
