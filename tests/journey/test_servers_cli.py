@@ -66,8 +66,10 @@ def test_a_place_can_be_on_a_server(otolith, url, tmp_path):
 
 
 VERBS = """set a 1, commit -m first, set b 2, status, restore --all, branch other, tag v1, log,
-    show, diff v1 other, cat a, ls, blame, sessions, users, apps, stats, set a 2, rm a, restore a,
-    set a 3, commit -m second, undo, redo, rollback @~1, merge other, -s run exec -c x=1, vars run,
+    show, diff v1 other, cat a, ls, blame, sessions, users, apps, teams, stats, set a 2, rm a,
+    restore a, set a 3, commit -m second, undo, redo, rollback @~1, merge other,
+    team add ann --team r --as ann, team propose x --set x=1 --as ann, team approve x --as ann,
+    team show, team watch --since @~1 -n 1, team inbox, -s run exec -c x=1, vars run,
     events, memory, effects, fsck, gc --dry-run, gc, migrate plan --module json, remote list,
     doctor, key sign --all"""
 
@@ -78,7 +80,7 @@ def test_every_command_takes_a_server_and_prints_no_password(otolith, url, is_va
     place = with_password(url)
 
     for verb in [verb.split() for verb in VERBS.split(",")]:
-        session = [] if verb[0] == "-s" or verb[0] in ("vars", "key") else ["-s", "trip"]
+        session = [] if verb[0] in ("-s", "vars", "key", "team") else ["-s", "trip"]
         if is_variable:
             otolith(*session, *verb, OTOLITH_STORE=place)
         else:

@@ -110,10 +110,22 @@ def test_every_command_works_on_every_store(
     _branch_and_merge(otolith, tmp_path / "place")
     _run_code(otolith)
     _run_agents(otolith)
+    _work_as_a_team(otolith)
     _copy(otolith, tmp_path)
     _maintain(otolith, url)
     otolith("help", "log")
     assert NAMES - verbs == {"demo"}, "it makes a store of its own"
+
+
+def _work_as_a_team(otolith: Terminal) -> None:
+    otolith("team", "add", "bob", "--as", "ann", "--team", "crew")
+    otolith("team", "propose", "plan B", "--set", "plan=B", "--as", "ann", "--team", "crew")
+    otolith("team", "approve", "plan B", "--as", "ann", "--team", "crew")
+    assert "landed" in otolith("team", "approve", "plan B", "--as", "bob", "--team", "crew")
+    otolith("team", "send", "bob", "hi", "--as", "ann", "--team", "crew")
+    assert "hi" in otolith("team", "messages", "--as", "bob", "--team", "crew")
+    assert "plan" in otolith("team", "show", "--team", "crew")
+    assert "crew" in otolith("teams")
 
 
 def _edit_and_look(otolith: Terminal) -> None:

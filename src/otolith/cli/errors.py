@@ -92,6 +92,13 @@ _COMMANDS = {
     r"list\(state\)": "`otolith ls`",
     r"(see )?\bvars\(\)": "`otolith vars`",
     r"state\.conflicts": "`otolith status`",
+    r"(list\(|see |\b)team\.inbox\)?": "`otolith team inbox`",
+    r"(see )?team\.(members|proposals|leases|queues)\(\)": r"`otolith team \2`",
+    r"team\.add\('(.*?)'\)": r"`otolith team add \1`",
+    r"team\.handoff\('(.*?)', to=…\)": r"`otolith team handoff \1 --to MEMBER`",
+    r"proposal\.refresh\(\)\.diff\(\)": "`otolith team proposal ID`",
+    r"p\.reject\(\)": "`otolith team reject ID`",
+    r"change the state that is passed in": "propose another value than the one that is there",
     r"\bundo\(\)": "`otolith undo`",
     r"\bcommit\(\)": "`otolith commit`",
     r"settle\('(\w{10})\w*', happened=True or False\)": (

@@ -9,9 +9,11 @@ The path of a store is relative to the directory that contains `.otolith`.
 Which one a command works on, the first that applies:
 
     store       `--store`, or $OTOLITH_STORE; then no directory is searched; else place.json
-    session     that of the command; `-s`; place.json; the only one of the store; `--user` and
-                `--app` name the state of a user or an application instead
+    session     that of the command; `-s`; place.json; the only one of the store; `--user`, `--app`
+                and `--team` name the state of a user, an application or a team instead
     branch      `-b`; place.json, unless another session was named; "main"
+    team        of `otolith team …`: that of the command; `--team`; the only one of the store
+    member      `--as`; $OTOLITH_MEMBER. It must be named to change a team, and be a member of it
 
 Only `init`, `switch` and `demo` write place.json. Edits that are staged between two commands are
 stashed in the store, not beside it.
@@ -20,6 +22,7 @@ stashed in the store, not beside it.
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,14 +31,17 @@ from difflib import get_close_matches
 from pathlib import Path
 from urllib.parse import unquote
 
+import click
+
 from otolith import opening
 from otolith.cli.errors import in_commands, terminal_error
 from otolith.cli.options import GlobalOptions
 from otolith.codecs import Codecs
-from otolith.core import Commit
-from otolith.errors import Corrupt, Denied, Invalid, RefNotFound, StoreNotFound
+from otolith.core import Commit, scope_ref
+from otolith.errors import Corrupt, Denied, Invalid, KeyNotFound, RefNotFound, StoreNotFound
 from otolith.session import Repo, Versioned
 from otolith.session_snapshot import SessionSnapshot
+from otolith.teams import Team
 
 FOLDER = ".otolith"
 FILE = "place.json"
@@ -57,6 +63,8 @@ class StoreLocation:
     is_named: bool = False
     """Whether the session was named on this command line."""
     scope: str = "session"
+    member: str | None = None
+    """Who commits, if it is the state of a team, and is opened to change it."""
 
     @property
     def url(self) -> str:
@@ -182,6 +190,17 @@ class OpenBranch:
         if is_read or self.heads():
             raise self._no_commit()
 
+    def check_author(self, author: str | None) -> None:
+        """Refuse an author for a commit to a team: the member that acts is the author.
+
+        Raises:
+            UsageError: one is given.
+        """
+        if author is not None and self.location.member is not None:
+            raise click.UsageError(
+                "--author does not apply to a team\nname the member: --as MEMBER"
+            )
+
     def at(self, expression: str) -> SessionSnapshot:
         """Return the state at the commit that an expression names.
 
@@ -276,11 +295,22 @@ def open_current(
     Raises:
         RefNotFound: `must_exist`, and the branch has no commit; or the command line names a branch
             that the session does not have, or reads a session that does not exist.
+        KeyNotFound: who acts is not a member of the team.
         Invalid: no session was named, and the store has none or several.
+        UsageError: nobody is named to change the state of a team.
     """
     location = find(options)
+    if location.scope == "team" and not read_only:
+        location = replace(location, member=acting_member(options))
+    elif options.member is not None and location.scope != "team":
+        raise click.UsageError(
+            f"--as names a member of a team, and this is a {location.scope}\nname one: --team ID"
+        )
     with open_repo(location.url, read_only=read_only, opaque=opaque) as repo:
-        session = location.session if location.session is not None else only_session(repo)
+        session = location.session if location.session is not None else only_state(repo)
+        if location.member is not None:
+            check_team(repo, session)
+            check_member(repo.team(session), location.member)
         branch = open_branch(repo, location, session)
         current = OpenBranch(location, repo, branch)
         if unstash:
@@ -293,22 +323,103 @@ def open_current(
 
 
 def open_branch(repo: Repo, location: StoreLocation, session: str) -> Versioned:
-    """Return the branch of a location; `session` is the id of its session, user or application."""
+    """Return the branch of a location; `session` is the id of its session, user, app or team."""
+    if location.member is not None:
+        return repo.team(session, member=location.member).open_branch(location.branch)
     return Versioned(repo, session=session, branch=location.branch, scope=location.scope)
 
 
-def only_session(repo: Repo) -> str:
-    """Return the session of a store that has one.
+_BEGIN = {"session": "name one: `otolith -s ID …`"}
+_BEGIN["team"] = "`otolith team add NAME --team ID --as NAME` begins one, with its first member"
+_CHOOSE = {"session": "choose one: `otolith -s ID …`", "team": "choose one: `--team ID`"}
+
+
+def only_state(repo: Repo, scope: str = "session") -> str:
+    """Return the session, or the team, of a store that has one.
 
     Raises:
         Invalid: it has none, or several.
     """
-    ids = [session.id for session in repo.sessions()]
+    ids = [each.id for each in repo.sessions(scope=scope)]
     if len(ids) == 1:
         return ids[0]
     if not ids:
-        raise Invalid("the store has no session yet", hint="name one: `otolith -s ID …`")
+        raise Invalid(f"the store has no {scope} yet", hint=_BEGIN[scope])
     listed = ", ".join(ids[:8]) + (", …" if len(ids) > 8 else "")
-    raise Invalid(
-        f"the store has {len(ids)} sessions: {listed}", hint="choose one: `otolith -s ID …`"
-    )
+    raise Invalid(f"the store has {len(ids)} {scope}s: {listed}", hint=_CHOOSE[scope])
+
+
+# Teams
+
+
+def acting_member(options: GlobalOptions) -> str:
+    """Return the member that acts. The user of the machine is not one by itself.
+
+    Raises:
+        UsageError: none is named.
+    """
+    member = options.member or os.environ.get("OTOLITH_MEMBER")
+    if not member:
+        raise click.UsageError("which member acts?\nname it: --as MEMBER, or set $OTOLITH_MEMBER")
+    return member
+
+
+@contextmanager
+def open_team(
+    options: GlobalOptions, *, acts: bool = False, read_only: bool = True, begins: bool = False
+) -> Iterator[Team[Versioned]]:
+    """Open the store, and a team in it: to look, or to act as a member.
+
+    A mistyped name begins no team and adds no member: only `begins` allows both.
+
+    Raises:
+        RefNotFound: there is no such team.
+        KeyNotFound: who acts is not a member.
+        Invalid: no team was named, and the store has none or several.
+        UsageError: nobody is named to act; or something else than a team is named.
+    """
+    if options.session is not None and options.scope != "team":
+        raise click.UsageError(
+            f"this works on a team, not on a {options.scope}\nname one: --team ID"
+        )
+    if options.branch is not None:
+        raise click.UsageError("members act on the branch main of a team\nomit --branch")
+    member = acting_member(options) if acts else None
+    with open_repo(find(options).url, read_only=read_only) as repo:
+        id = options.session if options.session is not None else only_state(repo, "team")
+        if not begins:
+            check_team(repo, id)
+            if member is not None:
+                check_member(repo.team(id), member)
+        yield repo.team(id, member=member)
+
+
+def check_team(repo: Repo, id: str) -> None:
+    """Refuse a team that nobody has begun.
+
+    Raises:
+        RefNotFound: there is none; the hint suggests the nearest name.
+    """
+    if repo.store.ref(scope_ref("team", id, "main")) is None:
+        known = [each.id for each in repo.sessions(scope="team")]
+        hint = "`otolith teams` lists them" if known else _BEGIN["team"]
+        raise ref_not_found(f"there is no team {id}", id, known, hint)
+
+
+def check_member(team: Team[Versioned], name: str) -> None:
+    """Refuse to act as somebody who is not a member of a team.
+
+    Raises:
+        KeyNotFound: there is no such member; the hint suggests the nearest name.
+    """
+    known = [each.name for each in team.members()]
+    if name not in known:
+        near = get_close_matches(name, known, n=1)
+        listed = ", ".join(known[:_MOST_LISTED]) + (", …" if len(known) > _MOST_LISTED else "")
+        raise terminal_error(
+            KeyNotFound,
+            f"team {team.id} has no member {name}",
+            f"did you mean {near[0]}?"
+            if near
+            else f"its members are: {listed}; `otolith team add NAME` adds one",
+        )

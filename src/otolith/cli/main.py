@@ -32,7 +32,7 @@ from otolith.cli.errors import (
     plain_warnings,
     report,
 )
-from otolith.cli.options import GlobalOptions
+from otolith.cli.options import MEMBER_HELP, GlobalOptions
 from otolith.errors import Error
 
 # Command -> (module that defines it, what it does). Help reads this table and imports nothing.
@@ -54,6 +54,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "sessions": ("status", "all sessions of the store"),
         "users": ("status", "the users that sessions share, with their own states"),
         "apps": ("status", "the applications that sessions share, with their own states"),
+        "teams": ("status", "the teams, whose states several members share"),
         "chat": ("chat", "conversation: show, threads, search, topics, context"),
         "memory": ("chat", "working memory: goal, plan, notes"),
         "events": ("agent", "recorded events, in order"),
@@ -85,6 +86,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "tag": ("branch", "list, create or delete tags"),
     },
     "Share": {
+        "team": ("team", "members, leases, queues, proposals and conflicts of a team"),
         "clone": ("remote", "copy a whole store into a new directory"),
         "push": ("remote", "copy branches and tags to another store"),
         "pull": ("remote", "fetch from another store, and merge what came"),
@@ -224,6 +226,8 @@ def _usage(error: click.ClickException) -> int:
 @click.option("-b", "--branch", metavar="NAME", help="Use this branch instead of the current one.")
 @click.option("--user", metavar="ID", help="Use the state of this user instead of a session.")
 @click.option("--app", metavar="NAME", help="Use the state of this application.")
+@click.option("--team", metavar="ID", help="Use the state of this team.")
+@click.option("--as", "member", metavar="MEMBER", help=MEMBER_HELP)
 @click.option(
     "-C", "directory", metavar="DIR", default=".", help="Work as if started in this directory.",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
@@ -235,23 +239,26 @@ def _usage(error: click.ClickException) -> int:
 @click.pass_context
 def program(
     ctx: click.Context,
+    /,
     *,
     store: str | None,
     session: str | None,
     branch: str | None,
-    user: str | None,
-    app: str | None,
+    member: str | None,
     directory: Path,
     color: str,
     no_pager: bool,
+    **scopes: str | None,
 ) -> None:
     """Version control for what an agent knows."""
     # The docstring is the head of `otolith --help`; without a command, that page is shown.
     plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
     # None leaves it to whether the output is a terminal.
     ctx.color = (False if plain else None) if color == "auto" else color == "always"
-    options = GlobalOptions(store, session, branch, directory, is_paged=not no_pager)
-    ctx.obj = options.for_scope("user", user).for_scope("app", app)
+    options = GlobalOptions(store, session, branch, directory, is_paged=not no_pager, member=member)
+    for scope, id in scopes.items():  # user, app, team
+        options = options.for_scope(scope, id)
+    ctx.obj = options
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
 

@@ -7,7 +7,8 @@ parameter for them, and a function that gets the options knows all of them.
 
 A command on a session is a `SessionCommand`: session and branch may stand before it or after it
 (`otolith log -s trip`). Some take the session as their first word as well (`otolith vars trip`). A
-session that is named twice must be the same.
+session that is named twice must be the same. A `TeamCommand` takes a team in the same places, and
+the member that acts.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from typing import Any, NamedTuple
 
 import click
 from click.core import ParameterSource
+
+MEMBER_HELP = "The member of the team that acts.  [default: $OTOLITH_MEMBER]"
 
 
 class GlobalOptions(NamedTuple):
@@ -30,15 +33,17 @@ class GlobalOptions(NamedTuple):
     is_paged: bool = True
     as_json: bool = False
     scope: str = "session"
-    """Whose state it is: that of a session, or of a "user" or "app" with the id in `session`."""
+    """Whose state it is: that of a session, or of a "user", "app" or "team" called `session`."""
+    member: str | None = None
+    """The member of a team that acts, if the command line names it."""
 
     def for_scope(self, scope: str, id: str | None) -> GlobalOptions:
-        """Return these options for the state of a user or an application, if one is named.
+        """Return these options for the state of a user, an application or a team, if one is named.
 
         Raises:
             UsageError: a session, or another of them, is named as well.
         """
-        if id is None:
+        if id is None or (scope, id) == (self.scope, self.session):
             return self
         if self.session is not None:
             first, second = f"{self.scope} {self.session}", f"{scope} {id}"
@@ -46,7 +51,7 @@ class GlobalOptions(NamedTuple):
         return self._replace(session=id, scope=scope)
 
     def require_session(self) -> None:
-        """Refuse the state of a user or an application, in which no code runs.
+        """Refuse the state of a user, an application or a team, in which no code runs.
 
         Raises:
             UsageError: it is that of one.
@@ -80,6 +85,18 @@ class GlobalOptions(NamedTuple):
             raise _named_twice("branch", self.branch, branch)
         return self._replace(branch=branch)
 
+    def for_member(self, member: str | None) -> GlobalOptions:
+        """Return these options with a member that the command line names once more, if it does.
+
+        Raises:
+            UsageError: it was named before, and was another.
+        """
+        if member is None or member == self.member:
+            return self
+        if self.member is not None:
+            raise _named_twice("member", self.member, member)
+        return self._replace(member=member)
+
 
 def _named_twice(what: str, first: str, second: str) -> click.UsageError:
     return click.UsageError(f"the {what} is named twice: {first} and {second}\nname one")
@@ -95,6 +112,16 @@ def _use_branch(ctx: click.Context, _: click.Parameter, branch: str | None) -> N
     ctx.obj = ctx.obj.for_branch(branch)
 
 
+def _use_team(ctx: click.Context, _: click.Parameter, team: str | None) -> None:
+    """Remember the team that a command was given."""
+    ctx.obj = ctx.obj.for_scope("team", team)
+
+
+def _use_member(ctx: click.Context, _: click.Parameter, member: str | None) -> None:
+    """Remember the member that a command was given."""
+    ctx.obj = ctx.obj.for_member(member)
+
+
 def _use_json(ctx: click.Context, _: click.Parameter, as_json: bool) -> None:
     """Remember that the output is for a program."""
     ctx.obj = ctx.obj._replace(as_json=as_json)
@@ -104,9 +131,14 @@ json_option = click.option(
     "--json", is_flag=True, expose_value=False, callback=_use_json,
     help="One JSON object, for programs.",
 )  # fmt: skip
+json_lines_option = click.option(
+    "--json", is_flag=True, expose_value=False, callback=_use_json,
+    help="One JSON object a line, for programs.",
+)  # fmt: skip
 session_argument = click.argument(
     "session", required=False, expose_value=False, callback=_use_session
 )
+team_argument = click.argument("team", required=False, expose_value=False, callback=_use_team)
 at_option = click.option("--at", "ref", default="@", metavar="REF", help="As of this commit.")
 
 
@@ -144,6 +176,22 @@ class SessionCommand(click.Command):
                     expose_value=False,
                     callback=use,
                     help=f"Use this {name} instead of the current one.",
+                )
+            )
+
+
+class TeamCommand(click.Command):
+    """A command on a team, which takes `--team` and `--as` after its name too."""
+
+    def __init__(self, *args: Any, **attributes: Any) -> None:
+        super().__init__(*args, **attributes)
+        for option, name, metavar, use, text in (
+            ("--team", "named_team", "ID", _use_team, "Use this team; one alone needs no name."),
+            ("--as", "named_member", "MEMBER", _use_member, MEMBER_HELP),
+        ):
+            self.params.append(
+                click.Option(
+                    [option, name], metavar=metavar, expose_value=False, callback=use, help=text
                 )
             )
 

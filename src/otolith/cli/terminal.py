@@ -74,16 +74,17 @@ def pick(source: object, *names: str) -> dict[str, Any]:
     return {name: getattr(source, name) for name in names}
 
 
-def dumps(data: object) -> str:
-    """Return indented JSON that is safe to print; ASCII only where the output cannot encode it.
+def dumps(data: object, *, indent: int | None = 2) -> str:
+    """Return JSON that is safe to print; ASCII only where the output cannot encode it.
 
-    Characters that a terminal would obey are escaped by their code, which JSON readers undo.
+    It is indented, or without `indent` one line. Characters that a terminal would obey are escaped
+    by their code, which JSON readers undo.
     """
-    text = json.dumps(data, indent=2, ensure_ascii=False).translate(_ESCAPED)
+    text = json.dumps(data, indent=indent, ensure_ascii=False).translate(_ESCAPED)
     try:
         text.encode(sys.stdout.encoding or "utf-8")
     except UnicodeEncodeError:
-        return json.dumps(data, indent=2)
+        return json.dumps(data, indent=indent)
     return text
 
 

@@ -15,7 +15,7 @@ from dataclasses import fields, is_dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
-from otolith.codecs import FRAMES, Codecs, InertCodecs, Opaque, column, labels
+from otolith.codecs import FRAMES, Codecs, Document, InertCodecs, Opaque, column, labels
 from otolith.core import Cells, Encoding, format_path
 from otolith.errors import Corrupt, MissingExtra
 from otolith.state.tracker.fingerprints import is_fixed
@@ -126,6 +126,9 @@ def object_pieces(value: Any, depth: int = 0) -> Iterator[str]:
         yield repr(bytes(value[:_LONG_TEXT]))
     elif _library(value) in _LIBRARIES:
         yield from _data_pieces(value)
+    elif kind is Document:
+        text = value.readable
+        yield printable(repr(value)) if text is None else quoted(text[:_LONG_TEXT])
     elif is_fixed(kind):
         yield plain_line(value)
     elif is_dataclass(value):
@@ -365,6 +368,8 @@ _HEAD_BYTES = 20_000
 """How much of a long text is read."""
 _SMALL_BYTES = 65_536
 """A value of another tag is loaded to be shown if it is not larger."""
+_MOST_EDIT_BYTES = 1 << 20
+"""A document with more bytes of edits is not read to be shown."""
 _LONG_STORED_TEXT = 80
 """A text or bytes of more bytes has its size in its outline."""
 _DATA_TAGS = (Tag.ARRAY, Tag.FRAME, Tag.TABLE, Tag.POLARS, Tag.SPARSE, Tag.TENSOR, Tag.IMAGE)
@@ -461,10 +466,10 @@ class CellDescriber:
         elif code in _BRACKETS_BY_TAG:
             elements = (self._cells.encoding.unkey(key) for key, _ in self._cells.entries(data))
             yield from bracketed("{", "}", ([self._element(each)] for each in elements))
-        elif code in (Tag.MODEL, Tag.STATE, Tag.CUSTOM):
-            yield from self.pieces(self._cells.element(data, 2))
-        elif code == Tag.GRAPH:
-            yield from self.pieces(data)
+        elif code in (Tag.MODEL, Tag.STATE, Tag.CUSTOM, Tag.GRAPH):
+            yield from self.pieces(data if code == Tag.GRAPH else self._cells.element(data, 2))
+        elif code == Tag.DOCUMENT:
+            yield from self._document_pieces(data)
         elif code == Tag.SAME:
             steps = "/".join(
                 str(each) for each in map(self._cells.load, self._cells.elements(data))
@@ -476,6 +481,15 @@ class CellDescriber:
             yield from bracketed("", "", map(self.pieces, self._cells.elements(data, 1)))
         elif code != Tag.PICKLE and self._cells.full_size(cell) <= _SMALL_BYTES:
             yield self._element(self._cells.load(cell))
+
+    def _document_pieces(self, data: bytes) -> Iterator[str]:
+        """Yield the text that edits make; where they are too many, or without the library, why."""
+        if self._cells.full_size(data) > _MOST_EDIT_BYTES:
+            yield "<a long history of edits>"
+            return
+        document = Document.of(self._cells.load(data))
+        text = document.readable
+        yield printable(repr(document)) if text is None else quoted(text[:_HEAD_BYTES])
 
     def _element(self, value: object) -> str:
         """Return a loaded value on one line; one that cannot be loaded, by its type."""

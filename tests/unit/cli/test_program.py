@@ -224,6 +224,14 @@ def test_the_library_speaks_to_programs_and_the_command_line_to_people():
             "`otolith branch` lists branches, `otolith tag` lists tags",
         ),
         ("see vars()", "`otolith vars`"),
+        ("wait longer, or see team.leases()", "wait longer, or `otolith team leases`"),
+        ("see team.inbox", "`otolith team inbox`"),
+        ("list(team.inbox) shows them", "`otolith team inbox` shows them"),
+        ("look at team.inbox again, and decide", "look at `otolith team inbox` again, and decide"),
+        (
+            "its members are: a; team.add('b c') adds one",
+            "its members are: a; `otolith team add b c` adds one",
+        ),
         (
             "find out, then settle('0123456789abcdef', happened=True or False)",
             "find out, then `otolith effects --settle 0123456789 --happened` (or `--not-happened`)",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -472,3 +473,27 @@ def test_many_variables_are_listed_on_lines_of_their_own(worked):
     assert "\n  v00: str" in shown
     assert "more variables" in shown
     assert estimate_tokens(shown) <= 300
+
+
+# ---------------------------------------------------------------- texts that several edit
+
+
+def test_a_text_that_several_edit_is_shown(state):
+    state.text("report").append("The cat sat.\n" * 3)
+
+    assert 'report: document, 73 B = "The cat sat.\\nThe cat sat.' in view(state)
+
+
+def test_without_its_library_a_text_says_what_to_install(state, monkeypatch):
+    state.text("report").append("A text that nobody read yet.")
+    state.is_clean  # noqa: B018 - it is staged
+    monkeypatch.setitem(sys.modules, "loro", None)
+
+    assert "not readable: pip install 'otolith[crdt]'" in view(state)
+
+
+def test_a_very_long_history_of_edits_is_not_read(state, monkeypatch):
+    monkeypatch.setattr("otolith.views.describe._MOST_EDIT_BYTES", 100)
+    state.text("report").append("x" * 200)
+
+    assert "<a long history of edits>" in view(state)

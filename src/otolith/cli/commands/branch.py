@@ -12,6 +12,7 @@ JSON, for the lists only:
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 
 import click
@@ -60,7 +61,15 @@ def branch(
         else:
             made = _fork(current, name, ref)
             click.echo(f"Branch {name} at {oneline(made)}")
-            click.echo(f"`otolith switch {name}` switches to it.")
+            click.echo(_how_to_work_on(current, name))
+
+
+def _how_to_work_on(current: OpenBranch, name: str) -> str:
+    """Return the sentence that says how to work on a new branch; only sessions are switched to."""
+    scope, id = current.branch.scope, current.branch.session
+    if scope == "session":
+        return f"`otolith switch {name}` switches to it."
+    return f"`{shlex.join(['otolith', f'--{scope}', id, '-b', name])} …` works on it."
 
 
 def _list_branches(current: OpenBranch, options: GlobalOptions) -> None:

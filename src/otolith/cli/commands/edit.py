@@ -10,7 +10,6 @@ tools did outside the store, so those effects are listed.
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Sequence
 
@@ -19,12 +18,12 @@ import click
 from otolith.agent import LedgerEntry, effects_after, ledger_in
 from otolith.cli.format.history import first_line, oneline, summary
 from otolith.cli.format.state_difference import StateDifference
-from otolith.cli.format.values import from_json, one_line
+from otolith.cli.format.values import one_line, parse_value
 from otolith.cli.location import OpenBranch, open_current
 from otolith.cli.options import GlobalOptions, SessionCommand
 from otolith.cli.terminal import escape
 from otolith.core import Branch, Commit
-from otolith.errors import BadValue, MergeConflict, StaleRef
+from otolith.errors import MergeConflict, StaleRef
 
 
 @click.command(
@@ -43,27 +42,8 @@ def set_value(options: GlobalOptions, path: str, value: str, kind: str) -> None:
     Examples: `otolith set budget 500`, `otolith set plan/steps '["search", "book"]'`.
     """
     text = sys.stdin.read() if value == "-" else value
-    parsed = _parse(text, kind)
+    parsed = parse_value(text, kind)
     _stage(options, lambda branch: branch.__setitem__(path, parsed))
-
-
-def _parse(text: str, kind: str) -> object:
-    """Return the value that a user typed, as `--type` says.
-
-    Raises:
-        BadValue: it must be JSON and is not, or JSON names a type that does not fit its value.
-    """
-    if kind == "str":
-        return text
-    try:
-        data = json.loads(text)
-    except RecursionError:
-        raise BadValue("this JSON is nested too deep", hint="set parts of it by path") from None
-    except ValueError as error:
-        if kind == "json":
-            raise BadValue(f"this is not JSON: {error}", hint="quote it, or --type str") from None
-        return text
-    return from_json(data)
 
 
 @click.command("rm", cls=SessionCommand)
@@ -144,6 +124,7 @@ def commit_staged(
         UsageError: there is no message, and no merge to name it after.
         MergeConflict: conflicts are left; the changes stay staged.
     """
+    current.check_author(author)
     merging = current.branch.merging
     if message is None and merging is None:
         raise click.UsageError("a commit needs a message: -m TEXT")

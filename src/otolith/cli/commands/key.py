@@ -15,7 +15,7 @@ import click
 from otolith import care, environment, opening
 from otolith.cli.errors import ExitCode
 from otolith.cli.format.history import plural
-from otolith.cli.location import find, only_session
+from otolith.cli.location import find, only_state
 from otolith.cli.options import (
     GlobalOptions,
     SessionCommand,
@@ -33,7 +33,9 @@ _ID_DOMAIN = b"otolith id of a key"
 @click.command("key", cls=SessionCommand)
 @click.argument("action", type=click.Choice(["show", "rotate", "sign", "forget"]), default="show")
 @session_argument
-@click.option("--all", "everything", is_flag=True, help="All sessions, users and applications.")
+@click.option(
+    "--all", "everything", is_flag=True, help="All sessions, users, applications and teams."
+)
 @click.option("--dry-run", is_flag=True, help="List what would be signed, and write nothing.")
 @json_option
 @click.pass_context
@@ -69,7 +71,7 @@ def _sign(options: GlobalOptions, *, everything: bool, dry_run: bool) -> ExitCod
         raise click.UsageError("name a session, or use --all")
     location, progress = find(options), progress_line()
     with opening.open(location.url, create=False, read_only=dry_run) as repo:
-        chosen = None if everything else location.session or only_session(repo)
+        chosen = None if everything else location.session or only_state(repo)
         plans = care.sign_anew(
             repo, session=chosen, branch=options.branch, dry_run=dry_run, progress=progress
         )

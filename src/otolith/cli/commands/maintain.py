@@ -25,7 +25,7 @@ import click
 from otolith import care
 from otolith.cli.errors import ExitCode, terminal_error
 from otolith.cli.format.history import plural
-from otolith.cli.location import absolute_url, find, only_session, open_branch, open_repo
+from otolith.cli.location import absolute_url, find, only_state, open_branch, open_repo
 from otolith.cli.options import GlobalOptions, json_option
 from otolith.cli.server_checks import is_on_server
 from otolith.cli.terminal import (
@@ -37,7 +37,7 @@ from otolith.cli.terminal import (
     progress_line,
     table,
 )
-from otolith.core import Branch, format_path, parse_path, scope_ref
+from otolith.core import SCOPES, Branch, format_path, is_branch_ref, parse_path, split_ref
 from otolith.errors import Corrupt
 from otolith.session import Repo
 from otolith.stores import Store, open_store
@@ -172,7 +172,10 @@ class StoreStats(NamedTuple):
     stored_bytes: int  # on the disk, compressed
     limit_bytes: int | None  # of a store that was opened with one
     sessions: int
-    branches: int  # of all sessions
+    users: int
+    apps: int
+    teams: int
+    branches: int  # of all of them
     tags: int
     commits: int  # that a branch or tag reaches, each once
     head_bytes: int | None  # of the state at the head, in full; None without a current session
@@ -183,13 +186,12 @@ class StoreStats(NamedTuple):
 @json_option
 @click.pass_obj
 def stats(options: GlobalOptions) -> None:
-    """Count objects, bytes, sessions and commits, and list the largest paths at the head."""
+    """Count objects, bytes, sessions, commits, ..., and list the largest paths at the head."""
     location = find(options)
     with open_repo(location.url, read_only=True) as repo:
-        sessions = repo.sessions()
         branch = None
-        if location.session is not None or len(sessions) == 1:
-            branch = open_branch(repo, location, location.session or only_session(repo))
+        if location.session is not None or len(repo.sessions()) == 1:
+            branch = open_branch(repo, location, location.session or only_state(repo))
         found = _count(repo, branch)
     largest = [{"path": path, "bytes": count} for path, count in found.largest]
     output(options, lambda: found._asdict() | {"largest": largest}, _stats_lines(found))
@@ -197,16 +199,22 @@ def stats(options: GlobalOptions) -> None:
 
 def _count(repo: Repo, branch: Branch | None) -> StoreStats:
     """Count what a store has; `branch` is the one whose largest paths are listed, if any."""
-    usage, sessions, tags = repo.store.usage(), repo.sessions(), repo.tags()
-    refs = repo.store.refs("session/")  # once: a store reads all of them to answer
-    names = [scope_ref("session", each.id, name) for each in sessions for name in each.branches]
-    heads = [repo.backend.graph.commit(refs[name]) for name in names if name in refs]
+    usage, tags = repo.store.usage(), repo.tags()
+    heads, ids = [], {scope: set[str]() for scope in SCOPES}
+    for ref, hash in repo.store.refs().items():
+        if is_branch_ref(ref):
+            scope, id, _ = split_ref(ref)
+            ids[scope].add(id)
+            heads.append(repo.backend.graph.commit(hash))
     tips = {commit.id: commit for commit in (*heads, *tags.values())}
     if branch is not None and branch.head is None:
         branch = None
     return StoreStats(
         **pick(usage, "objects", "stored_bytes", "limit_bytes"),
-        sessions=len(sessions),
+        sessions=len(ids["session"]),
+        users=len(ids["user"]),
+        apps=len(ids["app"]),
+        teams=len(ids["team"]),
         branches=len(heads),
         tags=len(tags),
         commits=sum(1 for _ in repo.backend.graph.log(*tips.values())),
@@ -242,8 +250,10 @@ def _stats_lines(found: StoreStats) -> Iterator[str]:
         ["objects", f"{found.objects:,}"],
         ["on disk", f"{size_text(found.stored_bytes)}{limit}{per_commit}"],
     ]
-    counts = pick(found, "sessions", "branches", "tags", "commits")
-    rows += [[name, f"{count:,}"] for name, count in counts.items()]
+    for name in ("sessions", "users", "apps", "teams", "branches", "tags", "commits"):
+        count = getattr(found, name)
+        if count or name not in ("users", "apps", "teams"):
+            rows.append([name, f"{count:,}"])
     if found.head_bytes is not None:
         rows.append(["this state", size_text(found.head_bytes)])
     yield from table(rows)

@@ -123,9 +123,10 @@ def _chosen(
 def _take(current: OpenBranch, chosen: list[Choice], side: str) -> None:
     """Resolve conflicts with one side, and print how many are left."""
     work = WorkspaceConflicts(current.branch)
+    keys = {conflict.path: conflict.keys for conflict in current.branch.conflicts}
     for each in chosen:
         if isinstance(each, str):
-            current.branch.resolve_conflict(each, take=side)
+            current.branch.resolve_conflict(keys[each], take=side)
         else:
             work.take(each, side)
     current.branch.stash()
@@ -144,6 +145,7 @@ def _merge(
 
     A merge with conflicts is stashed, so that the next command finds it.
     """
+    current.check_author(author)
     text = message if message is not None else f"merge {word}"
     result = current.branch.merge(current.commit(word), message=text, author=author)
     if not result.ok:

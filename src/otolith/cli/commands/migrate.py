@@ -22,7 +22,7 @@ import click
 from otolith import care, opening
 from otolith.cli.errors import ExitCode
 from otolith.cli.format.history import plural
-from otolith.cli.location import find, only_session
+from otolith.cli.location import find, only_state
 from otolith.cli.options import GlobalOptions, SessionCommand, json_option, session_argument
 from otolith.cli.terminal import emit, end_progress, escape, progress_line, table
 from otolith.codecs import Codecs
@@ -42,7 +42,9 @@ _FAULTS = (
 @click.command("migrate", cls=SessionCommand)
 @click.argument("action", type=click.Choice(["plan", "apply"]))
 @session_argument
-@click.option("--all", "everything", is_flag=True, help="All sessions, users and applications.")
+@click.option(
+    "--all", "everything", is_flag=True, help="All sessions, users, applications and teams."
+)
 @click.option(
     "--module", "modules", multiple=True, required=True, metavar="MODULE",
     help="A module that defines your models and migrations. It is imported, which runs it.",
@@ -75,7 +77,7 @@ def migrate(
     with opening.open(
         location.url, codecs=_ModelCodecs(), create=False, read_only=is_read_only
     ) as repo:
-        chosen = None if everything else location.session or only_session(repo)
+        chosen = None if everything else location.session or only_state(repo)
         where = {"session": chosen, "branch": options.branch}
         if action == "plan":
             plans = care.plan_migration(repo, **where, progress=progress)

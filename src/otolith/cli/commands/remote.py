@@ -34,6 +34,7 @@ from otolith.cli.location import (
 )
 from otolith.cli.options import GlobalOptions, json_option
 from otolith.cli.terminal import end_progress, escape, output, progress_line
+from otolith.core import split_ref
 from otolith.errors import Exists, RefNotFound
 from otolith.session import Repo
 from otolith.stores import open_store, without_secrets
@@ -109,7 +110,7 @@ def pull(ctx: click.Context, remote: str | None, only: tuple[str, ...]) -> None:
     """Fetch from another store, and merge what came. Exits with 1 if there are conflicts.
 
     A branch with conflicts is left as it is: `otolith merge remote/NAME/session/ID/BRANCH` merges
-    what was fetched.
+    what was fetched. Those of a team go to its inbox by `otolith team merge remote/NAME/team/…`.
     """
     options: GlobalOptions = ctx.obj
     with open_repo(find(options).url) as repo:
@@ -121,7 +122,8 @@ def pull(ctx: click.Context, remote: str | None, only: tuple[str, ...]) -> None:
     _show(options, report, f"Pulled from {escape(name)}")
     if not options.as_json:
         for each in report.conflicts:
-            click.echo(f"`otolith merge remote/{label}/{escape(each.name)}` shows the conflicts.")
+            words = [*_merge_words(each.name), f"remote/{label}/{each.name}"]
+            click.echo(f"`otolith {escape(shlex.join(words))}` shows the conflicts.")
     ctx.exit(ExitCode.FAILED if report.conflicts else ExitCode.OK)
 
 
@@ -219,6 +221,14 @@ def _patterns(options: GlobalOptions, only: Sequence[str]) -> Sequence[str]:
     if only or options.session is None:
         return only
     return [f"{options.scope}/{quote(options.session, safe='')}/{options.branch or '*'}"]
+
+
+def _merge_words(ref: str) -> list[str]:
+    """Return the command that merges into a branch: a team decides conflicts in its inbox."""
+    scope, id, _ = split_ref(ref)
+    if scope == "session":
+        return ["merge"]
+    return [f"--{scope}", id, *(["team", "merge"] if scope == "team" else ["merge"])]
 
 
 def _no_origin(source: str, directory: Path) -> str:

@@ -43,6 +43,7 @@ from otolith.cli.format.values import to_json
 from otolith.cli.location import OpenBranch, open_current
 from otolith.cli.options import GlobalOptions, SessionCommand, at_option, json_option
 from otolith.cli.terminal import dumps, emit, escape, output, table
+from otolith.codecs import Document
 from otolith.core import (
     WORKSPACE,
     Branch,
@@ -123,7 +124,7 @@ def diff(
 def cat(options: GlobalOptions, address: str) -> None:
     """Print the value at PATH, as staged or at REF.
 
-    Text and bytes are printed raw, other values as JSON.
+    Texts and bytes are printed raw, other values as JSON.
     """
     with open_current(options, read_only=True) as current:
         parsed = parse_address(current, address)
@@ -134,6 +135,8 @@ def cat(options: GlobalOptions, address: str) -> None:
         click.echo(bytes(value), nl=False)
     elif isinstance(value, str):
         click.echo(value.encode("utf-8", "surrogatepass"))
+    elif isinstance(value, Document):
+        click.echo(value.value.encode())
     else:
         click.echo(dumps(to_json(value)))
 
@@ -204,7 +207,7 @@ def _inside(state: Branch | Snapshot, keys: tuple[object, ...]) -> Collection[ob
 @json_option
 @click.pass_obj
 def blame(options: GlobalOptions, path: str, ref: str) -> None:
-    """Show the commit that last set PATH, or each entry of the map there."""
+    """Show the commit that last set PATH, or each entry of the map or model there."""
     with open_current(options, read_only=True) as current:
         found = current.branch.blame(parse_keys(path), at=current.commit(ref))
     if path and not found:

@@ -1,4 +1,4 @@
-"""`status` of the current branch, and the `sessions`, `users` and `apps` of a store.
+"""`status` of the current branch, and the `sessions`, `users`, `apps` and `teams` of a store.
 
 All are read-only. `status` compares with the commit that the staged edits began on. A branch
 that others have moved since is reported, not merged: that happens when the changes are committed.
@@ -6,7 +6,7 @@ that others have moved since is reported, not merged: that happens when the chan
 JSON:
 
     status      store, session, branch, head, merging, clean, changes, workspace, agent, conflicts
-    sessions    sessions (id, branches, last); `users` and `apps` likewise
+    sessions    sessions (id, branches, last); `users`, `apps` and `teams` likewise
 """
 
 from __future__ import annotations
@@ -119,8 +119,16 @@ def apps(options: GlobalOptions) -> None:
     _list_states(options, "app")
 
 
+@click.command("teams")
+@json_option
+@click.pass_obj
+def teams(options: GlobalOptions) -> None:
+    """List the teams of the store; `otolith team show ID` shows what one shares."""
+    _list_states(options, "team")
+
+
 def _list_states(options: GlobalOptions, scope: str) -> None:
-    """Print the sessions, users or applications of a store, each with its last commit."""
+    """Print the sessions, users, ... of a store, each with its last commit."""
     found, rows = [], []
     with open_repo(find(options).url, read_only=True) as repo:
         for each in repo.sessions(scope=scope):

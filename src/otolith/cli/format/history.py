@@ -18,6 +18,7 @@ Values in them are written by `values.to_json`, so that `otolith set` can read t
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,6 +32,7 @@ import click
 
 from otolith.cli.format.values import one_line, to_json
 from otolith.cli.terminal import escape, pick
+from otolith.codecs import Document
 from otolith.core import Change, Commit, PathConflict
 
 Labels = Mapping[str, list[str]]
@@ -140,9 +142,13 @@ def changes_text(changes: Iterable[ChangedPath], *, width: int | None = None) ->
     """Yield the old and new value of each path, cut to the width of the screen."""
     limit = width if width is not None else max(40, screen_width() - 6)
     for change in changes:
-        sign = click.style(SIGNS[change.kind], fg=_COLORS[change.kind])
-        yield f"{sign} {click.style(escape(change.path), bold=True)}"
+        yield f"{sign_of(change.kind)} {click.style(escape(change.path), bold=True)}"
         yield from _sides(change, limit)
+
+
+def sign_of(kind: str) -> str:
+    """Return the sign of a kind of change, in its colour."""
+    return click.style(SIGNS[kind], fg=_COLORS[kind])
 
 
 def screen_width() -> int:
@@ -151,10 +157,13 @@ def screen_width() -> int:
 
 
 def _sides(change: ChangedPath, limit: int) -> Iterator[str]:
-    """Yield the old and the new value; for texts of several lines, a unified diff of them."""
+    """Yield the old and the new value; of texts of several lines or sentences, what differs."""
     old, new = change.old, change.new
-    if isinstance(old, str) and isinstance(new, str) and "\n" in old + new:
-        hunks = unified_diff(escape(old).splitlines(), escape(new).splitlines(), n=2, lineterm="")
+    before, after = _text_of(old), _text_of(new)
+    is_document = isinstance(old, Document) or isinstance(new, Document)
+    if before is not None and after is not None and (is_document or "\n" in before + after):
+        split = _sentences if is_document else str.splitlines
+        hunks = unified_diff(split(escape(before)), split(escape(after)), n=2, lineterm="")
         for line in list(hunks)[2:]:
             color = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1])
             yield "    " + (click.style(line, fg=color) if color else line)
@@ -163,6 +172,21 @@ def _sides(change: ChangedPath, limit: int) -> Iterator[str]:
         yield "    " + click.style(f"- {one_line(old, limit)}", fg="red")
     if change.kind != "removed":
         yield "    " + click.style(f"+ {one_line(new, limit)}", fg="green")
+
+
+def _text_of(value: object) -> str | None:
+    """Return a text, also one that several edit; None for other values."""
+    if isinstance(value, Document):
+        return value.readable
+    return value if isinstance(value, str) else None
+
+
+def _sentences(text: str) -> list[str]:
+    """Return the lines of a text, and of a line its sentences."""
+    return [part.rstrip() for part in _SENTENCE.findall(text)]
+
+
+_SENTENCE = re.compile(r"[^\n]*?[.!?]+[ \t]+|[^\n]*\n|[^\n]+")
 
 
 def summary(changes: Iterable[ChangedPath]) -> str:

@@ -9,12 +9,13 @@ JSON has no word for most of what a state can hold. Such a value is an object wi
     {"$type": "decimal", "value": "1.10"}                           likewise uuid, path, timedelta
     {"$type": "float", "value": "nan"}                              likewise inf, -inf
     {"$type": "complex", "value": [1.0, 2.0]}
+    {"$type": "document", "value": "The text."}                     a text that several edit
     {"$type": "shop:Order", "version": 1, "value": {"id": 7}}       a class of the user's
     {"$type": "pickle", "value": "shop:Model", "bytes": 1234}       its type and size: never loaded
     {"$type": "lost", "value": "builtins:generator", "why": "…", "hint": "…"}
     {"$type": "numpy:ndarray", "is": "<ndarray 2 x 2 of int64>", "value": [[1, 2], [3, 4]]}
 
-`otolith set` reads the same, except for classes and the last three.
+`otolith set` reads the same, except for documents, classes and the last three.
 
 Arrays, frames and tables as text: what they are on one line, and their content as JSON.
 
@@ -35,7 +36,7 @@ from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-from otolith.codecs import Lost, Opaque
+from otolith.codecs import Document, Lost, Opaque
 from otolith.errors import BadValue
 from otolith.text import bracketed, clip_pieces, dotted_name, printable, quoted
 
@@ -158,6 +159,7 @@ _WRITERS: tuple[tuple[type, str, Callable[[Any], object]], ...] = (
     (UUID, "uuid", str),
     (PurePath, "path", str),
     (complex, "complex", lambda value: [to_json(value.real), to_json(value.imag)]),
+    (Document, "document", str),
 )
 
 
@@ -211,6 +213,25 @@ _READERS: dict[str, Callable[[Any], object]] = {
 }
 
 
+def parse_value(text: str, kind: str = "auto") -> object:
+    """Return the value that a user typed: as JSON, as text, or as JSON if it is valid JSON.
+
+    Raises:
+        BadValue: it must be JSON and is not, or JSON names a type that does not fit its value.
+    """
+    if kind == "str":
+        return text
+    try:
+        data = json.loads(text)
+    except RecursionError:
+        raise BadValue("this JSON is nested too deep", hint="set parts of it by path") from None
+    except ValueError as error:
+        if kind == "json":
+            raise BadValue(f"this is not JSON: {error}", hint="quote it, or --type str") from None
+        return text
+    return from_json(data)
+
+
 def one_line(value: object, limit: int = 160) -> str:
     """Return a value on one line for a person; a long one is cut."""
     return clip_pieces(_pieces(value), limit)
@@ -231,6 +252,9 @@ def _pieces(value: object) -> Iterator[str]:
         yield from bracketed("{", "}", ([line] for line in sorted(map(one_line, value))))
     elif isinstance(value, Opaque | Lost):
         yield from _stand_in(value)
+    elif isinstance(value, Document):
+        text = value.readable
+        yield printable(repr(value)) if text is None else quoted(text[:1000])
     elif value is None or isinstance(value, bool):
         yield json.dumps(value)
     else:
