@@ -72,13 +72,22 @@ class Sizes:
     chart_snapshots: int = 200
     wide_wings: int = 14  # of seven states each, in two regions
     explorations: int = 3
+    # Members of a team
+    members: int = 8
+    transactions_per_member: int = 200
+    moves: int = 200
+    idle_seconds: float = 10.0
     # Stores on servers
     server_keys: int = 1_000_000
     server_commits: int = 300
     race_seconds: float = 5.0
     cached_objects: int = 100_000
     history_objects: int = 100_000
+    turns_per_member: int = 60
+    greedy_threads: int = 100
     new_commits: int = 100
+    # A text that several edit
+    text_edits: int = 10_000
 
 
 QUICK = Sizes(
@@ -127,12 +136,19 @@ QUICK = Sizes(
     chart_snapshots=4,
     wide_wings=2,
     explorations=1,
+    members=3,
+    transactions_per_member=10,
+    moves=10,
+    idle_seconds=0.3,
+    turns_per_member=4,
+    greedy_threads=5,
     server_keys=2000,
     server_commits=10,
     race_seconds=0.5,
     cached_objects=5000,
     history_objects=200,
     new_commits=10,
+    text_edits=600,
 )
 
 

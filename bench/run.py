@@ -9,6 +9,7 @@ python3 dev.py bench workspace               code in steps, with variables that 
 python3 dev.py bench lifecycle               statecharts, in memory and committed
 python3 dev.py bench agent                   conversations, and what a model is sent of them
 python3 dev.py bench remote                  stores on servers, tiers, and copies between stores
+python3 dev.py bench teams                   processes that share one state
 python3 dev.py bench profile commit-10k      where the time of one kind of work goes
 """
 
@@ -59,7 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="dev.py bench", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    suites = ("core", "state", "workspace", "lifecycle", "agent", "remote", "profile")
+    suites = ("core", "state", "workspace", "lifecycle", "agent", "remote", "teams", "profile")
     parser.add_argument("suite", nargs="?", default="core", choices=suites)
     parser.add_argument("names", nargs="*", help="kinds or rows; for profile, what to profile")
     parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that it runs")

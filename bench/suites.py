@@ -96,10 +96,16 @@ _REMOTE: Late = (
     ),
 )
 
+_TEAMS: Late = (
+    ("psycopg", "redis", "loro"),
+    lambda: "Servers run on this machine, and so do all members of a team",
+)
+
 _LATE: dict[str, Late] = {
     "state": _STATE,
     "workspace": _WORKSPACE,
     "lifecycle": _LIFECYCLE,
     "agent": _AGENT,
     "remote": _REMOTE,
+    "teams": _TEAMS,
 }

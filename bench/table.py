@@ -38,6 +38,7 @@ UNITS: dict[str, Format] = {
     "MB": lambda value: f"{value:.1f} MB" if value >= 10 else f"{value:.3f} MB",  # of 10^6 bytes
     "x": times,
     "": count,
+    "%": lambda value: f"{value:.2f} %",
     "/s": lambda value: f"{value:,.0f}/s",
 }
 

@@ -17,6 +17,7 @@ PROMISED = {
     "workspace": {"frame", "restore", "cold", "programs", "loop"},
     "lifecycle": {"events", "commit", "snapshot"},
     "agent": {"say", "stored", "context", "step"},
+    "teams": {"crowd", "news", "lease", "proposal", "queue", "text"},
     "remote": {"postgres", "redis", "bucket", "tiers", "pull"},
 }
 

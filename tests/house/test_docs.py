@@ -196,7 +196,7 @@ def _members(kind: type) -> Iterator[str]:
 
 PLUMBING = {
     *("adopt_policy", "cell_at", "cells", "extend_cell", "extend_reserved", "lock", "path"),
-    *("write_cell", "write_reserved"),
+    *("write_cell", "write_reserved", "draft", "stage_merge", "carry"),
 }
 """What handles and rooms use of a state; users do not."""
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from bench.flows import walks
 
 MOST_FILES = {
-    'state["a"]["b"].append(9); state.commit()': 25,
-    "reopen a store": 25,
+    'state["a"]["b"].append(9); state.commit()': 28,
+    "reopen a store": 26,
     'state["a"], first read': 17,
     'conversation.context(8000, for_="openai")': 27,
-    'workspace.run("x = 1"), in the host': 38,
+    'workspace.run("x = 1"), in the host': 41,
     'machine.send("stop")': 18,
-    "then state.commit()": 14,
-    "one orchestrator step with a tool call": 58,
+    "then state.commit()": 15,
+    "one orchestrator step with a tool call": 59,
 }
 
 

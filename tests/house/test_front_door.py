@@ -20,7 +20,17 @@ MODULES = otolith._MODULES
 MOST_NAMES = 52
 
 # Never needed to open a store and read from it.
-OPTIONAL = {"asyncio", "attr", "hypothesis", "numpy", "pandas", "pydantic", "pytest", "click"}
+OPTIONAL = {
+    "asyncio",
+    "attr",
+    "hypothesis",
+    "loro",
+    "numpy",
+    "pandas",
+    "pydantic",
+    "pytest",
+    "click",
+}
 
 
 @pytest.mark.parametrize("name", HOME)
