@@ -17,11 +17,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from otolith.conversation.discourse.entities import Entity, Mention
     from otolith.conversation.discourse.topics import (
-        Proposal,
         Segmenter,
         Span,
         Topic,
         TopicJudge,
+        TopicProposal,
         TopicStatus,
     )
     from otolith.conversation.discourse.tracker import (
@@ -34,14 +34,26 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "Candidate", "Entity", "Mention", "Proposal", "ReferenceJudge", "Segmenter", "Span", "Topic",
-    "TopicJudge", "TopicStatus", "Tracker", "entities_of", "resolve", "topics_of",
+    "Candidate",
+    "Entity",
+    "Mention",
+    "ReferenceJudge",
+    "Segmenter",
+    "Span",
+    "Topic",
+    "TopicJudge",
+    "TopicProposal",
+    "TopicStatus",
+    "Tracker",
+    "entities_of",
+    "resolve",
+    "topics_of",
 ]  # fmt: skip
 
 _HOME = {
     **dict.fromkeys(__all__, "tracker"),
     **dict.fromkeys(["Entity", "Mention"], "entities"),
-    **dict.fromkeys(["Proposal", "Segmenter", "Span"], "topics"),
+    **dict.fromkeys(["TopicProposal", "Segmenter", "Span"], "topics"),
     **dict.fromkeys(["Topic", "TopicJudge", "TopicStatus"], "topics"),
 }
 __getattr__ = door(__name__, _HOME)

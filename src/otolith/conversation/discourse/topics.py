@@ -102,7 +102,7 @@ class Topic:
         return isinstance(message, int) and any(s.start <= message < s.stop for s in self.spans)
 
 
-class Proposal(NamedTuple):
+class TopicProposal(NamedTuple):
     """The topic that the rules propose for a turn (None for a new one), and why."""
 
     topic: int | None
@@ -110,7 +110,9 @@ class Proposal(NamedTuple):
     why: str
 
 
-TopicJudge: TypeAlias = Callable[[Sequence[Message], Sequence[Message], Proposal], int | str | None]
+TopicJudge: TypeAlias = Callable[
+    [Sequence[Message], Sequence[Message], TopicProposal], int | str | None
+]
 """A function that may overrule a proposal, perhaps a model.
 
 It gets the messages before the turn, those of the turn, and the proposal. It returns the number of
@@ -357,7 +359,7 @@ class Segmenter:
         self._rarity.counts.update(turn.all.words.keys())
         return turn.reply
 
-    def _decide(self, turn: _Turn) -> Proposal:
+    def _decide(self, turn: _Turn) -> TopicProposal:
         """Return the topic of a turn: what the judge says, or else what the rules propose."""
         proposal = self._propose(turn)
         if self._judge is None or self._current < 0:
@@ -372,12 +374,14 @@ class Segmenter:
                 f"the judge returned {verdict!r:.60}, and there are {len(known)} topics",
                 hint='return the number of a topic, "new" or None',
             )
-        return Proposal(verdict if isinstance(verdict, int) else None, 1.0, "decided by the judge")
+        return TopicProposal(
+            verdict if isinstance(verdict, int) else None, 1.0, "decided by the judge"
+        )
 
-    def _propose(self, turn: _Turn) -> Proposal:
+    def _propose(self, turn: _Turn) -> TopicProposal:
         """Return the topic that the rules find: an earlier one, a new one, or the current one."""
         if self._current < 0:
-            return Proposal(None, 1.0, "the beginning")
+            return TopicProposal(None, 1.0, "the beginning")
         evidence = sorted(_evidence(turn, self._topics[self._current], self._rarity), reverse=True)
         score = sum(weight for weight, _ in evidence)
         reasons = [why for weight, why in evidence if weight > 0 and why]
@@ -388,12 +392,12 @@ class Segmenter:
         best, common, there = max(fits, key=lambda each: each[::2], default=(0.0, [], -1))
         how = f"shares {', '.join(self._rarity.spelled(common[:3]))}" if common else "alike"
         if "back" in turn.cues and best > max(_BACK, here):
-            return Proposal(there, best, f"{turn.cues['back']!r}, {how}")
+            return TopicProposal(there, best, f"{turn.cues['back']!r}, {how}")
         if best >= max(_RETURN, here + _MARGIN) and score >= _NEARLY:
-            return Proposal(there, best, f"returns without a cue: {how}")
+            return TopicProposal(there, best, f"returns without a cue: {how}")
         if score >= 0:
-            return Proposal(None, score, why)
-        return Proposal(self._current, -score, "stays")
+            return TopicProposal(None, score, why)
+        return TopicProposal(self._current, -score, "stays")
 
     def _fit(self, turn: _Turn, at: int) -> tuple[float, list[str]]:
         """Return how much a turn has in common with a topic, and the words."""
