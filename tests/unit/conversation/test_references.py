@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from otolith.conversation.discourse import Tracker, entities_of, resolve
 from otolith.conversation.message import Message, Role, Text, ToolCall, ToolResult
 from otolith.errors import BadValue
+from tests.effort import lines_run
 from tests.unit.conversation.development import DIALOGUES
 
 
@@ -331,15 +332,13 @@ def test_one_more_message_costs_the_same_at_the_end_as_at_the_start():
         user("Book it."),
     ]
 
-    def seconds(count: int) -> float:
-        start = time.process_time()
+    def add(count: int) -> None:
         for number in range(count):
             tracker.add(lines[number % 3])
-        return time.process_time() - start
 
-    seconds(60)
-    early = min(seconds(90) for _ in range(3))
-    seconds(1500)
-    late = min(seconds(90) for _ in range(3))
+    add(60)
+    early = lines_run(lambda: add(90))
+    add(1500)
+    late = lines_run(lambda: add(90))
 
-    assert late < 5 * early + 0.05
+    assert late < 3 * early
