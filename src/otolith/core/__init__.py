@@ -33,7 +33,7 @@ from otolith.core.history.refs import (
     split_ref,
     stage_ref,
 )
-from otolith.core.merge.diff import Change, differences, list_middle
+from otolith.core.merge.diff import Change, differences, differences_outside, list_middle
 from otolith.core.merge.three_way import Merge, PathConflict
 from otolith.core.paths import (
     ALIASES,
@@ -123,6 +123,7 @@ __all__ = [
     "claims",
     "decode_commit",
     "differences",
+    "differences_outside",
     "digest",
     "field_stays",
     "flaws",

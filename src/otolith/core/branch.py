@@ -319,10 +319,12 @@ class Branch(StateReader, MutableMapping[str, Any]):
         is_edited = self._is_edited(self._stage.root())
         if self.head is not None and has_landed and not is_edited:
             return self.head
+        writes = self.head is None or is_edited or allow_empty
         if not isinstance(expect, EllipsisType):
             expected = None if expect is None else self.resolve(expect)
-            self._committer.check_head(self.head if has_landed else expected)
-        if self.head is not None and not is_edited and not allow_empty:
+            # A write finds out by itself where the branch is in the store.
+            self._committer.check_head(self.head if has_landed else expected, stored=not writes)
+        if self.head is not None and not writes:
             return self.head
         if self._committer.parent is not None and kind == "step":
             kind = "merge"

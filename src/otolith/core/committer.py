@@ -427,18 +427,19 @@ class Committer:
         """Tell whether a commit is in doubt, and a staged state is its state."""
         return commit in self._in_doubt and self._cells.same(root, commit.cell)
 
-    def check_head(self, expected: Commit | None) -> None:
-        """Refuse if this handle, or the branch in the store, does not stand on a commit.
+    def check_head(self, expected: Commit | None, *, stored: bool) -> None:
+        """Refuse if this handle, or the branch as it is `stored`, does not stand on a commit.
 
         Raises:
             StaleRef: it stands on another.
             RefNotFound: the branch was deleted.
         """
         before = None if expected is None else expected.hash
-        mine = None if self.head is None else self.head.hash
-        for actual in (mine, self._backend.store.ref(self._ref)):
-            if actual != before:
-                self._refuse(before, actual)
+        actual = None if self.head is None else self.head.hash
+        if actual == before and stored:
+            actual = self._backend.store.ref(self._ref)
+        if actual != before:
+            self._refuse(before, actual)
 
     def _refuse(self, expected: bytes | None, actual: bytes | None) -> NoReturn:
         """Raise the error for a branch that stands on another commit than expected."""

@@ -31,7 +31,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple, Self, TypeAlias, TypeVar
 
 from otolith import environment
-from otolith.core import TEAM, Branch, Change, Commit, PathConflict, differences
+from otolith.core import TEAM, Branch, Change, Commit, PathConflict, differences_outside
 from otolith.durations import Duration, duration_seconds
 from otolith.errors import (
     CommitNotFound,
@@ -412,7 +412,7 @@ class Proposal:
         head = state.head
         assert head is not None
         before = self._context.backend.graph.commit(Hash(record.looked))
-        if any(map(_is_own, differences(state.cells, before.cell, head.cell))):
+        if any(differences_outside(state.cells, TEAM, before.cell, head.cell)):
             return _effect_of(state, _draft(self._context, record))
         return _Effect(record.effect, head.hash)
 
@@ -566,7 +566,7 @@ def _effect_of(state: Branch, draft: Commit) -> _Effect:
         after = state.cell_at(())
     assert after is not None
     found = blake2b(digest_size=16)
-    for change in filter(_is_own, differences(cells, head.cell, after)):
+    for change in differences_outside(cells, TEAM, head.cell, after):
         for part in (_bytes(change.path), *change.stored):
             stored = b"-" if part is None else b"=" + part
             found.update(len(stored).to_bytes(8, "big") + stored)
@@ -574,11 +574,6 @@ def _effect_of(state: Branch, draft: Commit) -> _Effect:
         found.update(b"conflict " + _bytes(conflict.path))
     state.discard()
     return _Effect(found.digest(), head.hash, conflicts)
-
-
-def _is_own(change: Change) -> bool:
-    """Tell whether a change is a part of what members vote on, as opposed to their votes."""
-    return change.keys[0] != TEAM
 
 
 def _bytes(path: str) -> bytes:

@@ -92,6 +92,13 @@ def differences(cells: Cells, old: bytes, new: bytes, path: Path = ()) -> Iterat
         raise too_deep("compared") from None
 
 
+def differences_outside(cells: Cells, name: str, old: bytes, new: bytes) -> Iterator[Change]:
+    """Yield the changes from one state to another, but for what is under a name at the top."""
+    unkey = cells.encoding.unkey
+    found = [each for each in map_differences(cells, old, new) if unkey(each[0]) != name]
+    yield from _named_changes(cells, found, ())
+
+
 def too_deep(what: str) -> Corrupt:
     """Return the error for a value with no bottom in sight: a forged one."""
     return Corrupt(f"a value is nested too deep to be {what}", hint=FSCK)
