@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from types import FrameType
+from typing import Any
 
 
 def lines_run(act: Callable[[], object]) -> int:
     """The number of lines of Python that `act` runs, each as often as it runs."""
     count = 0
 
-    def trace(_frame: FrameType, event: str, _detail: object) -> Callable[..., object]:
+    def trace(_frame: FrameType, event: str, _detail: Any) -> Callable[..., Any]:
         nonlocal count
         count += event == "line"
         return trace
