@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from otolith.teams.change_watch import Watch, WatchedChange
     from otolith.teams.handoff import SessionOwner
     from otolith.teams.inbox import ConflictCount, Inbox, InboxConflict
-    from otolith.teams.leases import LeaseEntry, SignsOfLife, StateLeases, TeamLease
+    from otolith.teams.leases import LeaseEntry, StateLeases, TeamLease
     from otolith.teams.members import Member
     from otolith.teams.messages import TeamMessage
     from otolith.teams.proposals import PROPOSAL_TABLE, Proposal, Vote, merge_proposals
@@ -46,7 +46,6 @@ __all__ = [
     "QueueSlot",
     "Request",
     "SessionOwner",
-    "SignsOfLife",
     "StateLeases",
     "Team",
     "TeamLease",
@@ -59,7 +58,7 @@ __all__ = [
 
 _HOME = {
     **dict.fromkeys(["ConflictCount", "Inbox", "InboxConflict"], "inbox"),
-    **dict.fromkeys(["LeaseEntry", "SignsOfLife", "StateLeases", "TeamLease"], "leases"),
+    **dict.fromkeys(["LeaseEntry", "StateLeases", "TeamLease"], "leases"),
     **dict.fromkeys(["PROPOSAL_TABLE", "Proposal", "Vote", "merge_proposals"], "proposals"),
     **dict.fromkeys(["FairQueue", "QueueEntry", "QueueSlot"], "queue"),
     **dict.fromkeys(["Watch", "WatchedChange"], "change_watch"),

@@ -4,9 +4,8 @@ Rules
 1. Whoever acquires a lease gets a higher token than all holders before, and the store has seen that
    token before the lease is used. So a holder that was frozen, and lost its lease, cannot commit.
 2. A lease ends when its holder gives it back, or when it was not renewed for its time. Postgres,
-   Redis and etcd measure that by their own clock. Elsewhere `StateLeases` does: processes of one
-   machine by the time since it was started, which nobody can set; a process of another machine
-   watches the lease until it was not renewed for all of its time. No two clocks are compared.
+   Redis and etcd measure that by their own clock; elsewhere `StateLeases` does, by signs of life
+   (`signs_of_life.py`).
 3. A lease that has ended is acquired anew, also by its last holder, with a new token. So a process
    cannot renew what it has lost, nor can one whose member was removed.
 4. The first token of a lease is the time. So a team that was deleted and made again does not begin
@@ -18,7 +17,7 @@ share with slots of queues is in `requests.py`. `Presence` is a lease that shows
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
 from types import TracebackType
@@ -29,6 +28,7 @@ from otolith.core import Backend, MapEdit, SharedMap, shared_ref
 from otolith.durations import Duration, duration_seconds
 from otolith.errors import Fenced, Invalid, TimedOut
 from otolith.shapes import Shape, fields
+from otolith.signs_of_life import STAMP, SignsOfLife
 from otolith.stores import Batch, Lease, Leaser
 from otolith.teams.requests import (
     Request,
@@ -40,37 +40,10 @@ from otolith.teams.requests import (
 from otolith.teams.team_context import TeamContext
 from otolith.types import short_repr
 
-STAMP: Shape = {"ttl": int, "renewals": int, "boot": str, "until": int}
 _SHAPE: Shape = {"holder": str, "token": int, **STAMP}
 _ENTRY: Shape = {"member": str, "since": int, "ttl": int, "token": int}
 _FREE = "-"
 _PRESENCE_SECONDS = 30.0
-
-
-class SignsOfLife:
-    """Stamps records that their owners renew, and tells which owners have died (rule 2)."""
-
-    def __init__(self, uptime: Callable[[], tuple[str, int]] = environment.uptime) -> None:
-        self._uptime = uptime
-        self._seen: dict[str, tuple[tuple[str, int], int]] = {}
-
-    def stamp(self, ttl_seconds: float, before: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Return the fields of a record that is renewed now."""
-        boot, now = self._uptime()
-        ttl = max(1, round(ttl_seconds * 1_000_000))
-        renewals = 0 if before is None else int(before["renewals"]) + 1
-        return {"boot": boot, "until": now + ttl, "ttl": ttl, "renewals": renewals}
-
-    def is_alive(self, key: str, record: Mapping[str, Any]) -> bool:
-        """Tell whether the owner of a record is not known to be dead."""
-        boot, now = self._uptime()
-        is_ahead = record["until"] > now + record["ttl"]  # of a clock that is not ours
-        if boot and record["boot"] == boot and not is_ahead:
-            return bool(now < record["until"])
-        state = str(record.get("token", "")), int(record["renewals"])
-        if key not in self._seen or self._seen[key][0] != state:
-            self._seen[key] = state, now
-        return now < self._seen[key][1] + int(record["ttl"])
 
 
 class StateLeases:

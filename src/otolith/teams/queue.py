@@ -36,7 +36,8 @@ from otolith.core import MapEdit, SharedMap, shared_ref
 from otolith.durations import Duration, duration_seconds
 from otolith.errors import Corrupt, Fenced, Invalid, TimedOut
 from otolith.shapes import Shape, fields, mapping
-from otolith.teams.leases import STAMP, SignsOfLife, TeamLeases
+from otolith.signs_of_life import STAMP, SignsOfLife
+from otolith.teams.leases import TeamLeases
 from otolith.teams.requests import Request, check_short_name, wait_for, wait_seconds
 from otolith.types import short_repr
 

@@ -22,14 +22,15 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from random import random
-from threading import Condition, Lock, Thread
+from threading import Condition, Lock
 from time import monotonic
 from typing import Any, Self
 from weakref import WeakKeyDictionary
 
 from otolith.core import Backend
 from otolith.durations import duration_microseconds, duration_seconds
-from otolith.errors import Error, Fenced, Invalid, TimedOut, Unavailable
+from otolith.errors import Error, Fenced, Invalid, TimedOut
+from otolith.signs_of_life import Renewal
 from otolith.stores import Subscription, news_of
 from otolith.teams.team_context import TeamContext
 
@@ -273,105 +274,7 @@ def wait_seconds(wait: object) -> float:
     return 0.0 if duration_microseconds(wait) == 0 else duration_seconds(wait, "wait")
 
 
-class Renewal:
-    """Keeps what has to be renewed, until it is closed or `renew` returns False."""
-
-    def __init__(
-        self, backend: Backend, what: str, renew: Callable[[], bool], ttl_seconds: float
-    ) -> None:
-        self._what = what
-        self._renew = renew
-        self._ttl_seconds = ttl_seconds
-        self._lock = Lock()
-        self._renewed = monotonic()
-        self._is_lost = self._is_closed = False
-        self._process = os.getpid()
-        self.due = self._renewed + ttl_seconds / 3
-        self._thread = _threads.setdefault(backend, RenewalThread())
-        self._thread.add(self)
-
-    @property
-    def is_held(self) -> bool:
-        """Whether it was not lost, as far as is known here; a forked child does not have it."""
-        is_fresh = monotonic() < self._renewed + self._ttl_seconds
-        return not self._is_lost and is_fresh and os.getpid() == self._process
-
-    def renew(self) -> None:
-        """Renew it now.
-
-        Raises:
-            Fenced: it was lost, and perhaps somebody else has it.
-        """
-        with self._lock:
-            if self._is_closed:
-                return
-            began = monotonic()
-            self.due = began + self._ttl_seconds / 3
-            self._is_lost = self._is_lost or not self._renew()
-            if self._is_lost:
-                raise Fenced(f"{self._what} was lost", hint="stop, and acquire it again")
-            self._renewed = began
-
-    def close(self) -> bool:
-        """Stop; return whether it has to be given back: not in a forked child."""
-        if os.getpid() != self._process:
-            return False
-        self._thread.remove(self)
-        with self._lock:  # a renewal that has begun is finished first
-            self._is_closed = True
-        return True
-
-
-class RenewalThread:
-    """Renews what is due, for all requests of one repo; it ends when there are none."""
-
-    def __init__(self) -> None:
-        self._changed = Condition()
-        self._renewals: set[Renewal] = set()
-        self._thread: Thread | None = None
-
-    def add(self, renewal: Renewal) -> None:
-        """Renew something three times in its time to live."""
-        with self._changed:
-            self._renewals.add(renewal)
-            if self._thread is None:
-                self._thread = Thread(target=self._run, name="otolith-renewals", daemon=True)
-                self._thread.start()
-            self._changed.notify()
-
-    def remove(self, renewal: Renewal) -> None:
-        """Renew something no longer."""
-        with self._changed:
-            self._renewals.discard(renewal)
-            self._changed.notify()
-
-    def _run(self) -> None:
-        while (renewal := self._next()) is not None:
-            try:
-                renewal.renew()
-            except Unavailable:
-                continue  # it may come back in time
-            except Error:
-                self.remove(renewal)
-
-    def _next(self) -> Renewal | None:
-        """Wait for the next one that is due; None if there is nothing left to renew."""
-        with self._changed:
-            while self._renewals:
-                renewal = min(self._renewals, key=lambda each: each.due)
-                left = renewal.due - monotonic()
-                if left <= 0:
-                    return renewal
-                self._changed.wait(left)
-            self._thread = None
-            return None
-
-
-_threads: WeakKeyDictionary[Backend, RenewalThread] = WeakKeyDictionary()
-
-
 if hasattr(os, "register_at_fork"):  # Windows has no fork
-    os.register_at_fork(after_in_child=_threads.clear)
     os.register_at_fork(after_in_child=_lines.forget)
 
 

@@ -12,8 +12,9 @@ import otolith
 from otolith import Repo
 from otolith.core import Backend
 from otolith.errors import Denied, Error, Fenced, Full, Invalid, KeyNotFound, TimedOut
+from otolith.signs_of_life import SignsOfLife
 from otolith.stores import Batch, Lease, MemoryStore, Swap
-from otolith.teams import SignsOfLife, StateLeases
+from otolith.teams import StateLeases
 from otolith.testing import FaultyStore
 from tests.patience import HANG_SECONDS
 

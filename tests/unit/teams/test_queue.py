@@ -10,7 +10,7 @@ import pytest
 
 import otolith
 from otolith.errors import Denied, Fenced, Invalid, KeyNotFound, TimedOut
-from otolith.teams import SignsOfLife
+from otolith.signs_of_life import SignsOfLife
 from tests.patience import HANG_SECONDS
 
 
