@@ -10,6 +10,7 @@ operation ends without having met the fault. What then must be true is in `scena
 from __future__ import annotations
 
 import dis
+import gc
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -188,11 +189,13 @@ class PointsOfCode:
         self.countdown = countdown
         before, hook = sys.gettrace(), sys.unraisablehook
         sys.unraisablehook = _ignored  # a generator that is dropped cannot raise
+        gc.disable()  # what others left behind is not finalized, and counted, here
         sys.settrace(self._call)
         try:
             yield
         finally:
             sys.settrace(before)
+            gc.enable()
             sys.unraisablehook = hook
 
     def _call(self, frame: FrameType, event: str, arg: object) -> Callable[..., Any] | None:
