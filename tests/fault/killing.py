@@ -38,6 +38,32 @@ def killed_and_ended(program: Path, *arguments: object, kills: int, chance: rand
     return killed
 
 
+def frozen_and_ended(
+    program: Path, *arguments: object, times: int, seconds: float, chance: random.Random
+) -> int:
+    """Freeze a program again and again in its work, and let it end.
+
+    Returns how often it was frozen before its end.
+    """
+    frozen = 0
+    with _started(program, *arguments) as process:
+        assert process.stdout is not None
+        for _ in range(times):
+            for _ in range(chance.randint(0, _MOST_STEPS)):
+                process.stdout.readline()
+            time.sleep(chance.random() * _MOST_SECONDS)
+            if process.poll() is not None:
+                break
+            process.send_signal(signal.SIGSTOP)
+            time.sleep(seconds)
+            process.send_signal(signal.SIGCONT)
+            frozen += 1
+        said, _ = process.communicate()
+    assert process.returncode == 0
+    assert said.endswith("done\n")
+    return frozen
+
+
 def kill_together(
     program: Path, crowd: Sequence[tuple[object, ...]], *, chance: random.Random
 ) -> None:
