@@ -30,17 +30,19 @@ _RUN = "import sys; from bench.teams.news import take_part; take_part(*sys.argv[
 
 
 def rows(ground: Ground) -> Iterator[Row]:
-    yield from _latency(ground, "sqlite", "SQLite", str(ground.place("news")))
+    yield from _latency(ground, "sqlite", "SQLite", str(ground.place("news")), limit=0.05)
     yield _idle(ground, str(ground.place("idle")))
     with postgres_server(on_disk=True) as postgres:
-        yield from _latency(ground, "postgres", "Postgres", fresh_postgres(postgres.url))
+        yield from _latency(
+            ground, "postgres", "Postgres", fresh_postgres(postgres.url), limit=0.01
+        )
     folder = ground.place("redis")
     folder.mkdir()
     with redis_server(folder, appendonly="yes", appendfsync="always") as redis:
-        yield from _latency(ground, "redis", "Redis", fresh_redis(redis.url))
+        yield from _latency(ground, "redis", "Redis", fresh_redis(redis.url), limit=0.01)
 
 
-def _latency(ground: Ground, tag: str, where: str, url: str) -> Iterator[Row]:
+def _latency(ground: Ground, tag: str, where: str, url: str, *, limit: float) -> Iterator[Row]:
     tell(f"news, {where}")
     chance, began, count = random.Random(1), list[float](), ground.sizes.moves
     with otolith.open(url) as repo:
@@ -61,7 +63,7 @@ def _latency(ground: Ground, tag: str, where: str, url: str) -> Iterator[Row]:
         f"news-{tag}",
         f"from a commit until another process knows, {where}",
         Figure(middle, "s", *tenths),
-        budget=Budget(0.05, "s"),
+        budget=Budget(limit, "s"),
         note="below zero: the other process knew before the commit had returned here",
     )
 

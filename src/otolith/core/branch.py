@@ -433,11 +433,11 @@ class Branch(StateReader, MutableMapping[str, Any]):
 
     def _edit_in_transaction(self, edit: Callable[[Self], R]) -> R:
         """Call a function that may edit and must not commit or move the branch."""
-        self._is_in_transaction = True
+        is_part, self._is_in_transaction = self._is_in_transaction, True
         try:
             return edit(self)
         finally:
-            self._is_in_transaction = False
+            self._is_in_transaction = is_part
 
     def _check_not_in_transaction(self, verb: str) -> None:
         """Refuse a verb that would commit half of a transaction."""
@@ -523,13 +523,23 @@ class Branch(StateReader, MutableMapping[str, Any]):
 
     @synchronized
     def draft(self, edit: Callable[[Self], object], message: str = "") -> Commit:
-        """Write what `edit(state)` does as a commit that no branch has; it stays staged.
+        """Return what `edit(state)` does as a commit that no branch has; nothing is staged by it.
 
-        What does not merge it, or refer to it, loses it to the next collection.
+        The next commit of this handle writes it, so call this inside a transaction. What does not
+        merge it, or `carry` it in its reads, loses it to the next collection.
+
+        Raises:
+            Uncommitted: there are staged edits, which are not part of it.
         """
-        self._edit_in_transaction(edit)
-        self._check_storable()
-        return self._committer.write_draft(self._committer.details(message, None, "draft"))
+        if not self.is_clean:
+            raise Uncommitted(f"draft: there are staged edits on {self.name}")
+        try:
+            self._edit_in_transaction(edit)
+            self._check_storable()
+            return self._committer.make_draft(self._committer.details(message, None, "draft"))
+        finally:
+            self._stage.reset(self._committer.head_cell)
+            self._reload()
 
     def _check_storable(self) -> object:
         return self._flushed_root()
@@ -669,9 +679,14 @@ class Branch(StateReader, MutableMapping[str, Any]):
         check_argument(author, "author", str, "a name")
         self._committer.author, self._committer.fences = author, dict(fences or {})
 
-    def carry(self, fences: Mapping[str, int]) -> None:
-        """Let the commit of what is staged have more fences; `discard` drops them as well."""
-        self._committer.staged_fences = {**self._committer.staged_fences, **fences}
+    def carry(
+        self, fences: Mapping[str, int] | None = None, *, reads: Mapping[str, Commit] | None = None
+    ) -> None:
+        """Let the commit of what is staged have more fences and reads; `discard` drops them too."""
+        found = {ref: commit.hash for ref, commit in (reads or {}).items()}
+        committer = self._committer
+        committer.staged_fences = {**committer.staged_fences, **(fences or {})}
+        committer.staged_reads = {**committer.staged_reads, **found}
 
     def _sibling(self, ref: str) -> Self:
         """Return a handle on another branch that commits as this one does."""

@@ -88,6 +88,8 @@ class Committer:
         self.author: str | None = None  # of all commits that do not name one
         self.fences: Mapping[str, int] = {}  # of all writes
         self.staged_fences: dict[str, int] = {}  # of the commit of what is staged
+        self.staged_reads: dict[str, Hash] = {}
+        self._drafted: dict[Hash, Object] = {}  # to be written with what is staged
         self.head: Commit | None = None
         self.parent: Commit | None = None  # the commit that is being merged
         self._edited_from: list[Hash] = []  # earlier heads whose objects the stage may share
@@ -148,12 +150,16 @@ class Committer:
             self.drop_merge()
 
     def drop_merge(self) -> None:
-        """Forget the merge in progress, commits in doubt, and the fences of what was staged."""
+        """Forget the merge in progress, commits in doubt, and what goes with what was staged."""
         self.parent = None
         self._edited_from = []
         self._undecided = set()
         self._in_doubt = []
-        self.staged_fences = {}
+        self._drop_carried()
+
+    def _drop_carried(self) -> None:
+        """Forget what the commit of what was staged carries."""
+        self.staged_fences, self.staged_reads, self._drafted = {}, {}, {}
 
     # The stash
 
@@ -332,15 +338,10 @@ class Committer:
             self.parent = theirs
         return conflicts
 
-    def write_draft(self, details: Mapping[str, Any]) -> Commit:
-        """Write the staged state as a commit on the head that no ref names.
-
-        What does not refer to it soon loses it to the next collection.
-        """
-        parents = self._parents()
-        commit, objects = self._make(parents, details)
-        needs = [parent.hash for parent in parents]
-        self._backend.store.write(Batch(objects=objects, needs=needs, time=commit.time))
+    def make_draft(self, details: Mapping[str, Any]) -> Commit:
+        """Make the staged state a commit that no ref names, for the next commit to write."""
+        commit, objects = self._make(self._parents(), details)
+        self._drafted = {**self._drafted, **{each.hash: each for each in objects}}
         return commit
 
     def _fast_forward(self, ours: Commit | None, theirs: Commit) -> Merge:
@@ -504,6 +505,7 @@ class Committer:
             with self._whole():
                 self.head, self.parent = commit, None
                 self._edited_from, self._in_doubt = [], []
+                self._drop_carried()
                 self.stash.landed()
 
     def _landed_late(self) -> Commit | None:
@@ -565,23 +567,25 @@ class Committer:
     ) -> Commit:
         """Write the staged state as a commit and move the ref to it, in one batch."""
         before = parents[0] if parents else None
-        commit, objects = self._make(parents, details)
+        reads = {**details.get("reads", {}), **self.staged_reads}
+        commit, objects = self._make(parents, {**details, "reads": reads})
+        written = {**self._drafted, **{each.hash: each for each in objects}}
         swaps = [Swap(self._ref, before.hash if before is not None else None, commit.hash)]
         batch = Batch(
-            objects=objects,
+            objects=[*written.values()],
             swaps=swaps if self.stash.staged is None else [*swaps, self.stash.staged],
             fences={**self.all_fences(), **self.staged_fences, **fences},
             # What the new objects may link to, and the swap of the ref does not vouch for.
             needs=[
                 *(parent.hash for parent in parents[1:]),
                 *self._edited_from,
-                *details.get("reads", {}).values(),
+                *(hash for hash in reads.values() if hash not in written),
                 *([] if len(objects) > 1 else cell_links(commit.cell)),
             ],
             time=commit.time,
         )
         self._send(batch, commit)
-        self._cells.objects.settle(objects)
+        self._cells.objects.settle(batch.objects)
         self.stash.landed()
         return commit
 

@@ -1,7 +1,8 @@
 """Proposals: a change that lands when enough members approve, in the commit of the last vote.
 
 A proposal is a draft, a commit that no branch has, made of the change on the head of its time. Its
-record, with the votes, is in the team's state. Each vote is a commit by its voter.
+record, with the votes, is in the team's state, and is written together with the draft. Each vote is
+a commit by its voter.
 
 Rules
 1. Members vote on an *effect*: what landing would change now, path by path, values before and
@@ -177,7 +178,7 @@ class ProposalRecord:
                 event=event,
                 allowed=allowed,
             )
-        return replace(self, status=status)
+        return self if status == self.status else replace(self, status=status)
 
     def outcome(self, vote: Vote) -> str:
         """Return what follows from the votes: `land`, `veto`, `reject`, or `vote` to wait."""
@@ -488,9 +489,9 @@ def make_proposal(
         raise Invalid("a proposal needs a title", hint="say what it would change")
     context.join()
     id = environment.entropy(5).hex()
-    draft = _draft_change(context, change, title)
 
     def propose(state: S) -> ProposalRecord:
+        draft = _draft_change(state, change, title)
         members = current_members(context.records)
         named = sorted(members if voters is None else {*voters})
         for name in [*named, *veto]:
@@ -515,15 +516,13 @@ def make_proposal(
         if found.effect == _NO_EFFECT:
             raise Invalid(f"{title!r} changes nothing", hint="change the state that is passed in")
         put_proposal(context.records, record)
+        state.carry(reads={f"draft/{id}": draft})
         return record
 
-    message = f"propose {title}"
-    return Proposal(context, context.change(propose, message, reads={f"draft/{id}": draft}))
+    return Proposal(context, context.change(propose, f"propose {title}"))
 
 
-def _draft_change(
-    context: TeamContext[S], change: Callable[[S], object] | Branch | Commit, title: str
-) -> Commit:
+def _draft_change(state: S, change: Callable[[S], object] | Branch | Commit, title: str) -> Commit:
     """Return a change as a commit: made by a function, or made before."""
     if isinstance(change, Commit):
         return change
@@ -534,8 +533,7 @@ def _draft_change(
             )
         return change.head
     check_argument(change, "change", FUNCTION, "a function of the state, a branch or a commit")
-    with context.scratch() as other:
-        return other.draft(change, title)
+    return state.draft(change, title)
 
 
 def _draft(context: TeamContext[Any], record: ProposalRecord) -> Commit:
@@ -561,7 +559,8 @@ def _effect_of(state: Branch, draft: Commit) -> _Effect:
     assert head is not None
     conflicts: Sequence[PathConflict] = ()
     after: bytes | None = draft.cell
-    if draft.parents != (head.id,):
+    is_on_head = draft.parents == (head.id,)
+    if not is_on_head:
         conflicts = state.stage_merge(draft)
         after = state.cell_at(())
     assert after is not None
@@ -572,7 +571,8 @@ def _effect_of(state: Branch, draft: Commit) -> _Effect:
             found.update(len(stored).to_bytes(8, "big") + stored)
     for conflict in sorted(conflicts):
         found.update(b"conflict " + _bytes(conflict.path))
-    state.discard()
+    if not is_on_head:
+        state.discard()
     return _Effect(found.digest(), head.hash, conflicts)
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 import otolith
-from otolith import Versioned
+from otolith import Repo, Versioned
+from otolith.care import prune
 from otolith.errors import (
     AlreadyCommitted,
     Conflict,
@@ -261,6 +262,24 @@ def test_a_transaction_without_a_reply_is_settled_by_the_next_commit(repo, has_l
 
     assert stock(repo) == {"stock": 0, "log": ["sold"]}
     assert len([*state.log()]) == 2
+
+
+@pytest.mark.parametrize("has_landed", [False, True])
+def test_what_a_transaction_carries_goes_with_it_once(repo, has_landed):
+    def propose(state):
+        draft = state.draft(lambda state: state.update(stock=5))
+        state.carry(fences={"shop": 7}, reads={"draft": draft})
+        state["proposed"] = draft.id
+
+    state = unanswered(repo, has_landed=has_landed, edit=propose)
+
+    carried = state.commit("again")
+    assert carried.reads == {"draft": carried.reads["draft"]}
+    assert repo.at(carried.reads["draft"])["stock"] == 5
+    state["stock"] = 3
+    assert state.commit("next").reads == {}
+    with pytest.raises(Fenced):
+        state.commit(allow_empty=True, fences={"shop": 6})
 
 
 @pytest.mark.parametrize("has_landed", [False, True])
@@ -567,21 +586,45 @@ def test_a_draft_is_a_commit_that_no_branch_has():
     state = Versioned()
     state["x"] = 1
     first = state.commit("one")
-    draft = state.draft(lambda state: state.update(x=2), "better")
-    assert (draft.parents, state.head, state["x"]) == ((first.id,), first, 2)
-    assert not state.is_clean
-    state.discard()
-    assert state.at(draft)["x"] == 2
+
+    def propose(state):
+        draft = state.draft(lambda state: state.update(x=2), "better")
+        assert (draft.parents, state.head, state["x"]) == ((first.id,), first, 1)
+        state.carry(reads={"draft": draft})
+        state["proposed"] = True
+        return draft
+
+    draft = state.transact(propose)
+    assert state.to_dict() == {"x": 1, "proposed": True}
+    assert state.head.reads == {"draft": draft.id}
+    prune(state.repo, expire_seconds=0)
+    assert Repo(state.repo.store).at(draft.id)["x"] == 2
     with pytest.raises(Invalid, match="not inside a transaction"):
         state.draft(lambda state: state.commit("landed"))
+    state["y"] = 1
+    with pytest.raises(Uncommitted):
+        state.draft(lambda state: state.update(x=3))
+
+
+def test_a_draft_that_is_given_up_is_not_written():
+    state = Versioned()
+    state.commit("one", allow_empty=True)
+    before = state.repo.store.usage().objects
+    state.draft(lambda state: state.update(x=2))
+    state.discard()
+    state["y"] = 1
+    state.commit("two")
+    assert state.head.reads == {}
+    assert state.repo.store.usage().objects == before + 2
 
 
 def test_a_merge_can_be_a_part_of_a_transaction():
     state = Versioned()
     state["x"], state["y"] = 1, 1
     state.commit("one")
-    other = Versioned(state.repo)
-    draft = other.draft(lambda state: state.update(x=2), "better")
+    other = state.fork("other")
+    other["x"] = 2
+    draft = other.commit("better")
 
     def land(state):
         state["landed"] = True
@@ -596,8 +639,9 @@ def test_a_staged_merge_has_our_side_of_a_conflict_and_returns_it():
     state = Versioned()
     state["x"] = 1
     state.commit("one")
-    other = Versioned(state.repo)
-    draft = other.draft(lambda state: state.update(x=2), "theirs")
+    other = state.fork("other")
+    other["x"] = 2
+    draft = other.commit("theirs")
     state["x"] = 3
     state.commit("ours")
     (conflict,) = state.stage_merge(draft)
