@@ -29,6 +29,7 @@ from otolith.errors import Busy, Contention, Fenced  # noqa: E402
 from otolith.stores import Batch, Lease  # noqa: E402
 
 _YOUNG_SECONDS = 60
+TEAM = "research"
 
 
 class Machine:
@@ -106,6 +107,26 @@ class Machine:
     def sessions(self) -> list[str]:
         """Return the ids of all sessions."""
         return [each.id for each in self._repo.sessions()]
+
+    def work(self, member: str, rounds: int) -> list[int]:
+        """Work as a member of a team, each round with a lease; return the tokens."""
+        team = self._repo.team(TEAM, member=member)
+        tokens = []
+        for number in range(rounds):
+            with team.lease("one") as lease:
+                team.transact(lambda state, n=number: state.list("log").append([member, n]))
+                tokens.append(lease.token)
+        return tokens
+
+    def propose(self, member: str, key: str, until: str) -> str:
+        """Propose to set a key, which all members have to approve in time."""
+        team = self._repo.team(TEAM, member=member)
+        change = team.propose(key, lambda state: state.update({key: 1}), quorum="all", until=until)
+        return change.id
+
+    def approve(self, member: str, id: str) -> str:
+        """Approve a proposal; return what has become of it."""
+        return self._repo.team(TEAM, member=member).proposal(id).approve().status
 
     def verify(self) -> bool:
         """Tell whether all that is reachable is sound."""

@@ -143,6 +143,30 @@ def test_a_merge_is_the_same_on_every_machine(url):
         assert merged[0]["seat"] == "late", "whose clock says that it was last"
 
 
+@EVERY_STORE
+def test_a_team_works_and_decides_on_machines_with_other_clocks(url, rounds):
+    count = rounds(3, 30)
+    with otolith.open(url) as repo:
+        team = repo.team("research", member="exact")
+        team.transact(lambda state: state.update(log=[]))
+        for name in SHIFTS:
+            team.add(name)
+    with machines(url) as others:
+        for name, other in others.items():
+            other.begin("work", name, count)
+        tokens = [token for other in others.values() for token in other.answer()]
+        assert len({*tokens}) == count * len(SHIFTS), "no grant was given twice"
+        for by in SHIFTS:
+            proposed = others[by]("propose", by, by, "30m")
+            statuses = [other("approve", name, proposed) for name, other in others.items()]
+            assert statuses == ["open", "open", "landed"], "nobody is too late"
+        assert others["early"]("verify")
+    with otolith.open(url) as repo:
+        state = repo.team("research").state
+        assert sorted(state["log"]) == [[who, n] for who in sorted(SHIFTS) for n in range(count)]
+        assert [state[name] for name in SHIFTS] == [1] * len(SHIFTS)
+
+
 @WITH_LEASES
 @pytest.mark.parametrize(("holder", "rival"), [("early", "late"), ("late", "early")])
 def test_a_lease_is_honoured_by_a_machine_with_another_clock(url, holder, rival):

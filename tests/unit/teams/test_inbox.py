@@ -7,6 +7,8 @@ from datetime import date
 import pytest
 
 import otolith
+from otolith.agent import Agent, Reply, TokenUsage
+from otolith.conversation import Message, Role, Text
 from otolith.errors import BadPath, Conflict, Invalid, KeyNotFound, Uncommitted
 from otolith.teams import InboxConflict
 
@@ -304,3 +306,32 @@ def test_a_conflict_of_merge_policies_is_decided_for_a_side(team):
         team.resolve(conflict, value="append")
     team.resolve(conflict, take="theirs")
     assert team.state.policies()["notes"] == "ours"
+
+
+def test_an_agent_decides_from_both_values_and_both_histories(repo, team):
+    fork = fork_of(team, "try", "critic", stock=7)
+    team.transact(lambda state: state.update(stock=3), "sold two")
+    team.merge(fork)
+    asked = []
+
+    def answer(messages, tools):
+        asked.append(messages[-1].text)
+        return Reply(
+            Message(Role.ASSISTANT, (Text(str(len(asked) * 5)),)), TokenUsage(1, 1), "stop"
+        )
+
+    agent = Agent(answer)
+
+    @agent.task
+    def decide(base: int, ours: int, theirs: int, done: list[str]) -> int:
+        """Decide how many are left."""
+
+    def resolver(conflict: InboxConflict):
+        done = [f"{each.author}: {each.message}" for each in conflict.history("ours")]
+        return decide(
+            conflict.base, conflict.ours, conflict.theirs, done, state=repo.session("judge")
+        )
+
+    assert team.resolve_all(resolver, check=lambda conflict, found: type(found) is int) == []
+    assert team.state["stock"] == 5
+    assert all(part in asked[0] for part in ("3", "7", "sold two"))

@@ -428,14 +428,14 @@ class Cells:
         if cell[1] not in (MAP_KIND, LIST_KIND):
             return None
         link = read_link(cell, 2)
-        return link._replace(size=link.size - container_header_size(link.length))
+        return Link(link.hash, link.length, link.size - container_header_size(link.length))
 
     def blob(self, cell: bytes) -> Link | None:
         """Return the link to the blob of a long str or bytes."""
         if cell[0] != MARK or cell[1] not in (BYTES_KIND, TEXT_KIND):
             return None
         link = read_link(cell, 2)
-        return link._replace(size=link.length)
+        return Link(link.hash, link.length, link.length)
 
     def entries(self, cell: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Yield key bytes and cells of a map, in its order."""
