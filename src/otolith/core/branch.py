@@ -523,23 +523,16 @@ class Branch(StateReader, MutableMapping[str, Any]):
 
     @synchronized
     def draft(self, edit: Callable[[Self], object], message: str = "") -> Commit:
-        """Return what `edit(state)` does as a commit that no branch has; nothing is staged by it.
+        """Return what is staged, and what `edit(state)` does, as a commit that no branch has.
 
-        The next commit of this handle writes it, so call this inside a transaction. What does not
-        merge it, or `carry` it in its reads, loses it to the next collection.
-
-        Raises:
-            Uncommitted: there are staged edits, which are not part of it.
+        The next commit here writes it, and has to merge it, or to `carry` it, for it to be kept.
         """
-        if not self.is_clean:
-            raise Uncommitted(f"draft: there are staged edits on {self.name}")
-        try:
-            self._edit_in_transaction(edit)
-            self._check_storable()
-            return self._committer.make_draft(self._committer.details(message, None, "draft"))
-        finally:
-            self._stage.reset(self._committer.head_cell)
-            self._reload()
+        before = self._flushed_root()
+        self._edit_in_transaction(edit)
+        self._check_storable()
+        draft = self._committer.make_draft(self._committer.details(message, None, "draft"), before)
+        self._reload()
+        return draft
 
     def _check_storable(self) -> object:
         return self._flushed_root()
@@ -679,14 +672,9 @@ class Branch(StateReader, MutableMapping[str, Any]):
         check_argument(author, "author", str, "a name")
         self._committer.author, self._committer.fences = author, dict(fences or {})
 
-    def carry(
-        self, fences: Mapping[str, int] | None = None, *, reads: Mapping[str, Commit] | None = None
-    ) -> None:
+    def carry(self, fences: Mapping[str, int] = {}, *, reads: Mapping[str, Hash] = {}) -> None:
         """Let the commit of what is staged have more fences and reads; `discard` drops them too."""
-        found = {ref: commit.hash for ref, commit in (reads or {}).items()}
-        committer = self._committer
-        committer.staged_fences = {**committer.staged_fences, **(fences or {})}
-        committer.staged_reads = {**committer.staged_reads, **found}
+        self._committer.carry(fences, reads)
 
     def _sibling(self, ref: str) -> Self:
         """Return a handle on another branch that commits as this one does."""

@@ -87,9 +87,10 @@ class Committer:
         self.stash = Stash(backend, ref, fences=self.all_fences)
         self.author: str | None = None  # of all commits that do not name one
         self.fences: Mapping[str, int] = {}  # of all writes
-        self.staged_fences: dict[str, int] = {}  # of the commit of what is staged
-        self.staged_reads: dict[str, Hash] = {}
-        self._drafted: dict[Hash, Object] = {}  # to be written with what is staged
+        # What goes with the commit of what is staged.
+        self._fences_carried: dict[str, int] = {}
+        self._reads_carried: dict[str, Hash] = {}
+        self._drafted: dict[Hash, Object] = {}
         self.head: Commit | None = None
         self.parent: Commit | None = None  # the commit that is being merged
         self._edited_from: list[Hash] = []  # earlier heads whose objects the stage may share
@@ -159,7 +160,7 @@ class Committer:
 
     def _drop_carried(self) -> None:
         """Forget what the commit of what was staged carries."""
-        self.staged_fences, self.staged_reads, self._drafted = {}, {}, {}
+        self._fences_carried, self._reads_carried, self._drafted = {}, {}, {}
 
     # The stash
 
@@ -338,11 +339,21 @@ class Committer:
             self.parent = theirs
         return conflicts
 
-    def make_draft(self, details: Mapping[str, Any]) -> Commit:
-        """Make the staged state a commit that no ref names, for the next commit to write."""
+    def make_draft(self, details: Mapping[str, Any], before: bytes) -> Commit:
+        """Make the staged state a commit for the next one to write; what was staged before stays.
+
+        No ref names it, so what does not refer to it soon loses it to the next collection.
+        """
         commit, objects = self._make(self._parents(), details)
-        self._drafted = {**self._drafted, **{each.hash: each for each in objects}}
+        with self._whole():
+            self._stage.reset(before)
+            self._drafted = {**self._drafted, **{each.hash: each for each in objects}}
         return commit
+
+    def carry(self, fences: Mapping[str, int], reads: Mapping[str, Hash]) -> None:
+        """Let the commit of what is staged have more fences and reads."""
+        self._fences_carried = {**self._fences_carried, **fences}
+        self._reads_carried = {**self._reads_carried, **reads}
 
     def _fast_forward(self, ours: Commit | None, theirs: Commit) -> Merge:
         """Move the branch to a later commit, or stage it if it has what must not be there."""
@@ -567,14 +578,14 @@ class Committer:
     ) -> Commit:
         """Write the staged state as a commit and move the ref to it, in one batch."""
         before = parents[0] if parents else None
-        reads = {**details.get("reads", {}), **self.staged_reads}
+        reads = {**details.get("reads", {}), **self._reads_carried}
         commit, objects = self._make(parents, {**details, "reads": reads})
         written = {**self._drafted, **{each.hash: each for each in objects}}
         swaps = [Swap(self._ref, before.hash if before is not None else None, commit.hash)]
         batch = Batch(
             objects=[*written.values()],
             swaps=swaps if self.stash.staged is None else [*swaps, self.stash.staged],
-            fences={**self.all_fences(), **self.staged_fences, **fences},
+            fences={**self.all_fences(), **self._fences_carried, **fences},
             # What the new objects may link to, and the swap of the ref does not vouch for.
             needs=[
                 *(parent.hash for parent in parents[1:]),

@@ -516,7 +516,7 @@ def make_proposal(
         if found.effect == _NO_EFFECT:
             raise Invalid(f"{title!r} changes nothing", hint="change the state that is passed in")
         put_proposal(context.records, record)
-        state.carry(reads={f"draft/{id}": draft})
+        state.carry(reads={f"draft/{id}": draft.hash})
         return record
 
     return Proposal(context, context.change(propose, f"propose {title}"))

@@ -51,14 +51,13 @@ class TeamRecords:
             yield str(self.cells.encoding.unkey(key)), self.cells.load(stored)
 
     def put(self, value: Any, *path: str) -> None:
-        """Stage a value at a path; an equal value is not written again."""
+        """Stage a value at a path."""
         where: Path = (TEAM, *path)
         try:
             cell = self.cells.put(value)
         except BadValue as error:
             raise BadValue(f"{'/'.join(path)}: {error.message}", hint=error.hint) from None
-        if self._state.cell_at(where) != cell:
-            self._state.write_reserved(where, cell)
+        self._state.write_reserved(where, cell)
 
     def put_cell(self, cell: bytes, *path: str) -> None:
         """Stage a cell at a path."""
