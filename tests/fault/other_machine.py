@@ -12,6 +12,7 @@ import json
 import select
 import sys
 import time
+from functools import partial
 from typing import Any
 
 
@@ -114,7 +115,7 @@ class Machine:
         tokens = []
         for number in range(rounds):
             with team.lease("one") as lease:
-                team.transact(lambda state, n=number: state.list("log").append([member, n]))
+                team.transact(partial(_log, [member, number]))
                 tokens.append(lease.token)
         return tokens
 
@@ -131,6 +132,10 @@ class Machine:
     def verify(self) -> bool:
         """Tell whether all that is reachable is sound."""
         return verify(self._repo, level="full").ok
+
+
+def _log(entry: list[Any], state: Any) -> None:
+    state.list("log").append(entry)
 
 
 def main(url: str) -> None:

@@ -596,13 +596,14 @@ def test_a_draft_is_a_commit_that_no_branch_has():
 
     draft = state.transact(propose)
     assert state.to_dict() == {"x": 1, "proposed": True}
-    assert state.head.reads == {"draft": draft.id}
+    proposed = next(state.log())
+    assert proposed.reads == {"draft": draft.id}
     prune(state.repo, expire_seconds=0)
     assert Repo(state.repo.store).at(draft.id)["x"] == 2
     with pytest.raises(Invalid, match="not inside a transaction"):
         state.draft(lambda state: state.commit("landed"))
     state["y"] = 1
-    assert state.draft(lambda state: state.update(x=3)).parents == (state.head.id,)
+    assert state.draft(lambda state: state.update(x=3)).parents == (proposed.id,)
     assert state.to_dict() == {"x": 1, "proposed": True, "y": 1}
 
 
@@ -613,8 +614,7 @@ def test_a_draft_that_is_given_up_is_not_written():
     state.draft(lambda state: state.update(x=2))
     state.discard()
     state["y"] = 1
-    state.commit("two")
-    assert state.head.reads == {}
+    assert state.commit("two").reads == {}
     assert state.repo.store.usage().objects == before + 2
 
 
