@@ -145,6 +145,17 @@ def test_usage_counts_what_writers_add_at_the_same_time(server, url, opened):
     assert objects == 8 * 20 + 1
 
 
+def test_a_writer_lands_beside_more_writers_than_there_are_counters(server, url, opened):
+    name, item = schema_of(url), blob("x")
+    with psycopg.connect(server.url) as many:  # as if each counter had a writer that is not done
+        query = f"""select pg_try_advisory_xact_lock('{name}.meta'::regclass::oid::integer, shard)
+            from {name}.tally"""
+        assert all(locked for (locked,) in many.execute(query.encode()))
+        put(opened, "main", item)
+
+    assert opened.usage().objects == 1
+
+
 def test_the_client_is_imported_when_it_is_needed():
     program = """
 import sys
@@ -622,6 +633,19 @@ def test_a_collector_that_was_replaced_changes_nothing(server, url, opened, monk
     with pytest.raises(Busy, match="taken over"):
         opened.collect(links)
     assert opened.read([lost.hash]) == {lost.hash: lost.data}
+
+
+def test_a_long_history_is_forgotten_in_few_passes(server, url, opened):
+    name, kept = schema_of(url), blob("kept")
+    put(opened, "long", kept)
+    query = f"""insert into {name}.move(name, time, note)
+        select case when n % 8 = 0 then 'short' else 'long' end::bytea, n, ''
+        from generate_series(1, 40000) n"""
+    server.ask(query)
+    planned = opened.collect(links, forget_moves_before=39_001, dry_run=True)
+    done = opened.collect(links, forget_moves_before=39_001)  # a silent server is given up in 30 s
+    assert planned.dropped_moves == done.dropped_moves == 39_001
+    assert len(opened.moves("long")) + len(opened.moves("short")) == 1_000
 
 
 def test_a_large_object_is_marked_with_the_others(opened):

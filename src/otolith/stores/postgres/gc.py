@@ -55,7 +55,7 @@ _PATIENCE_SECONDS = 120  # how long to wait for another collection
 _READ_OBJECTS = 256
 _LARGE_BYTES = 1 << 20  # objects from here on are read one by one
 _LIST_OBJECTS = 20_000
-_FORGET_MOVES = 5_000
+_FORGET_MOVES, _FORGET_REFS = 5_000, 500
 _FEW_FRESH = 200  # so many are followed while writers wait
 _CATCH_UPS = 20  # but not for ever
 _GATE_ATTEMPTS = 300
@@ -77,13 +77,18 @@ _BARRIER = "update {s}.meta set barrier = true where run = %b returning run"
 _DECLARE = "update {s}.meta set barrier = false, sweep = run where run = %b returning run"
 _SWEPT = "update {s}.meta set sweep = 0 where sweep = %b and run = %b returning run"
 _ROOTS = """select hash from {s}.ref where hash is not null
-    union select old from {s}.move where old is not null and not id = any(%b::bigint[])
-    union select new from {s}.move where new is not null and not id = any(%b::bigint[])"""
-_OLD_MOVES = """select m.id from {s}.move m where m.time < %b::numeric and m.id < coalesce(
-    (select min(y.id) from {s}.move y where y.name = m.name and y.time >= %b::numeric),
-    9223372036854775807) order by m.id limit %b"""
-_FORGET = f"""with old as ({_OLD_MOVES})
-    delete from {{s}}.move m using old where m.id = old.id returning 1"""  # noqa: S608 - ours alone
+    union select root from {s}.move m, lateral (values (m.old), (m.new)) ends(root)
+    where root is not null and not exists (
+        select from unnest(%b::bytea[], %b::bigint[]) o(name, last)
+        where o.name = m.name and m.id <= o.last)"""
+_OLD_MOVES = """select name, max(id), count(*) from (
+        select name, id, max(time) over (partition by name order by id) as latest from {s}.move
+    ) m where latest < %b::numeric group by name"""
+_FORGET = """with old as (
+        select m.name, m.id from unnest(%b::bytea[], %b::bigint[]) o(name, last), lateral (
+            select name, id from {s}.move where name = o.name and id <= o.last order by id limit %b
+        ) m limit %b)
+    delete from {s}.move m using old where m.name = old.name and m.id = old.id returning 1"""
 _READ = """select hash, case when octet_length(data) < %b then data end from {s}.object
     where hash = any(%b)"""
 _LIST = """select o.hash, octet_length(o.hash) + octet_length(o.data) from {s}.object o
@@ -125,7 +130,7 @@ class PostgresCollector:
                 self._sweep(unfinished, 0, ignore_progress)
             forgotten = self._forget(forget_before, report)
             self._with_closed_gate(self._raise_barrier)
-            self._follow(self._roots([]), report)
+            self._follow(self._roots({}), report)
             total = self._condemn()
             self._catch_up()
             self._with_closed_gate(self._declare)
@@ -143,10 +148,11 @@ class PostgresCollector:
 
     def _count(self, forget_before: int, report: Progress) -> CollectionReport:
         listed = [row for page in self._pages() for row in page]
-        old = list(self._old_moves(forget_before))
+        old = self._old_moves(forget_before)
         self._follow(self._roots(old), report)
         dead = [size for name, size in listed if name not in self._marked]
-        return CollectionReport(len(self._marked), len(dead), len(old), sum(dead), 0.0)
+        forgotten = sum(old.values())
+        return CollectionReport(len(self._marked), len(dead), forgotten, sum(dead), 0.0)
 
     # One collection at a time
 
@@ -207,20 +213,24 @@ class PostgresCollector:
 
     # Forget
 
-    def _old_moves(self, before: int) -> Iterator[int]:
-        if before > 0:
-            yield from (number for (number,) in self._ask(_OLD_MOVES, before, before, None))
+    def _old_moves(self, before: int) -> dict[tuple[bytes, int], int]:
+        """Return name and last move of each part of a history before a time, and its length."""
+        if before <= 0:
+            return {}
+        return {(name, last): count for name, last, count in self._ask(_OLD_MOVES, before)}
 
     def _forget(self, before: int, report: Progress) -> int:
         """Forget moves before a time, oldest first, so that no history gets a hole."""
-        forgotten = 0
-        while before > 0:
+        old = self._old_moves(before)
+        todo, total, forgotten = list(old), sum(old.values()), 0
+        while todo:
             self._renew()
-            rows = self._tell(_FORGET, before, before, _FORGET_MOVES)
+            names, lasts = zip(*todo[:_FORGET_REFS], strict=True)
+            rows = self._tell(_FORGET, [*names], [*lasts], _FORGET_MOVES, _FORGET_MOVES)
             forgotten += len(rows)
-            report("forget", forgotten, 0)
+            report("forget", forgotten, total)
             if len(rows) < _FORGET_MOVES:
-                break
+                del todo[:_FORGET_REFS]
         return forgotten
 
     # Mark
@@ -231,8 +241,9 @@ class PostgresCollector:
         self._tell(_NAMELESS)
         self._check(self._tell(_BARRIER, self._run))
 
-    def _roots(self, without_moves: list[int]) -> list[bytes]:
-        return [name for (name,) in self._ask(_ROOTS, without_moves, without_moves)]
+    def _roots(self, without_moves: Iterable[tuple[bytes, int]]) -> list[bytes]:
+        names, lasts = [name for name, _ in without_moves], [last for _, last in without_moves]
+        return [name for (name,) in self._ask(_ROOTS, names, lasts)]
 
     def _follow(self, roots: Iterable[bytes], report: Progress = ignore_progress) -> set[bytes]:
         """Mark everything that is reached from some objects; return what was not marked before."""

@@ -10,13 +10,13 @@ encoding, and sort as they do in Python. A zero-length hash in an argument stand
                count as absent; 0: none), `listen_until` (until when somebody listens)
     object     hash, data               data: a form byte, then the bytes (`objects.py`)
     ref        name, hash               hash is NULL once the ref is gone
-    move       id, name, old, new,      the history of refs; ids of one ref ascend, because they
+    move       name, id, old, new,      the history of refs; ids of one ref ascend, because they
                time, note               are drawn while its row is locked
     fence      name, token, holder,     the highest token seen; a holder and when its lease ends,
                expires                  if the token belongs to a lease
     waiting    name, writer, until      the writer that last lost a race for a ref, for a moment
-    tally      shard, objects, bytes    their sums are the usage; a writer adds to a row that
-                                        nobody else has locked, so writers do not wait
+    tally      shard, objects, bytes    their sums are the usage; a writer adds to a row whose
+                                        advisory lock is free, so writers do not wait
     fresh      run, hash                what writers wrote or needed while a collection marked
     condemned  run, hash                what a collection drops
 
@@ -27,10 +27,10 @@ replaces it in place, and older clients use it as well. A newer format gets new 
 that do not find theirs report FormatTooNew.
 
 `write_1` holds locks in one order: the gate (below), fences by name, refs by name, objects by hash,
-condemned by hash, a tally that nobody else holds, waiting by name. So writers never wait for each
-other in a circle. It decides first, and changes something only when nothing can refuse the batch
-any more. If a single swap is all that can still be refused, comparing and moving the ref is one
-statement. A writer that lost a race is noted, and the next winner is told (`stores/turns.py`).
+condemned by hash, a tally, waiting by name. So writers never wait for each other in a circle. It
+decides first, and changes something only when nothing can refuse the batch any more. If a single
+swap is all that can still be refused, comparing and moving the ref is one statement. A writer that
+lost a race is noted, and the next winner is told (`stores/turns.py`).
 
 A server process plans each statement of a function once, and sets up each expression once for each
 transaction. So the function has few of both where every commit passes.
@@ -66,9 +66,8 @@ create table {s}.object(hash bytea primary key, data bytea not null);
 alter table {s}.object alter column data set storage external;
 create table {s}.ref(name bytea primary key, hash bytea) with (fillfactor = 50);
 create table {s}.move(
-    id bigint generated always as identity primary key, name bytea not null,
-    old bytea, new bytea, time bigint not null, note bytea not null);
-create index move_of_ref on {s}.move(name, id);
+    name bytea not null, id bigint generated always as identity,
+    old bytea, new bytea, time bigint not null, note bytea not null, primary key (name, id));
 create table {s}.fence(
     name bytea primary key, token bigint not null,
     holder bytea, expires bigint not null default 0) with (fillfactor = 50);
@@ -86,15 +85,6 @@ insert into {s}.tally(shard) select generate_series(0, {shards} - 1);
 _FUNCTIONS = """
 create or replace function {s}.now_1() returns bigint language sql volatile as
     'select (extract(epoch from pg_catalog.clock_timestamp()) * 1000000)::bigint';
-
-create or replace function {s}.count_1(more bigint, more_bytes bigint) returns void
-language sql as $$
-    update {s}.tally t set objects = t.objects + more, bytes = t.bytes + more_bytes
-    where more <> 0 and t.shard = coalesce(
-        (select f.shard from {s}.tally f where f.shard >= pg_backend_pid() % ({shards} / 2)
-        order by f.shard limit 1 for update skip locked),
-        pg_backend_pid() % {shards})
-$$;
 
 create or replace function {s}.stale_1(of_name bytea, by_writer bytea) returns bytea[]
 language plpgsql as $$
@@ -121,7 +111,9 @@ declare
     state record;
     held {s}.fence;
     missing bytea;
+    added bigint;
     added_bytes bigint;
+    at_shard integer := pg_backend_pid() % {shards};
     decided boolean := cardinality(names) = 1 and cardinality(needs) = 0 and quota is null;
 begin
     if pg_advisory_xact_lock_shared({gate}, {meta}::regclass::oid::integer)::text is null
@@ -190,15 +182,13 @@ begin
 
     for i in 1 .. cardinality(names) loop
         if olds[i] <> news[i] then
-            with moved as (
-                update {s}.ref r set hash = nullif(news[i], '') where r.name = names[i]
-                and r.hash is not distinct from nullif(olds[i], '') returning r.name)
-            insert into {s}.move(name, old, new, time, note)
-                select m.name, nullif(olds[i], ''), nullif(news[i], ''), at_time, about
-                from moved m;
+            update {s}.ref r set hash = nullif(news[i], '') where r.name = names[i]
+                and r.hash is not distinct from nullif(olds[i], '');
             if not found then  -- it is the only condition, so nothing has changed
                 return {s}.stale_1(names[i], by_writer);
             end if;
+            insert into {s}.move(name, old, new, time, note)
+                values (names[i], nullif(olds[i], ''), nullif(news[i], ''), at_time, about);
             if state.listen_until > 0 and state.listen_until > {s}.now_1() then
                 perform pg_notify({channel} || {meta}::regclass::oid, case
                     when octet_length(names[i]) < 3900 then encode(names[i], 'hex') else '' end);
@@ -208,13 +198,16 @@ begin
     if cardinality(hashes) > 0 then
         with new as (
             insert into {s}.object(hash, data) select * from unnest(hashes, datas)
-            on conflict do nothing returning octet_length(hash) + octet_length(data) as size),
-        sum as (select count(*) as objects, sum(size) as bytes from new)
-        update {s}.tally t set objects = t.objects + sum.objects, bytes = t.bytes + sum.bytes
-            from sum where sum.objects > 0 and t.shard = coalesce(
-                (select f.shard from {s}.tally f where f.shard >= pg_backend_pid() % ({shards} / 2)
-                order by f.shard limit 1 for update skip locked),
-                pg_backend_pid() % {shards});
+            on conflict do nothing returning octet_length(hash) + octet_length(data) as size)
+        select count(*), sum(size) into added, added_bytes from new;
+        if added > 0 then
+            for i in 1 .. {shards} loop
+                exit when pg_try_advisory_xact_lock({meta}::regclass::oid::integer, at_shard);
+                at_shard := (at_shard + 1) % {shards};
+            end loop;
+            update {s}.tally t set objects = t.objects + added, bytes = t.bytes + added_bytes
+                where t.shard = at_shard;
+        end if;
         if state.sweep <> 0 then
             delete from {s}.condemned c using (
                 select d.hash from {s}.condemned d
@@ -281,9 +274,8 @@ begin
         returning octet_length(o.hash) + octet_length(o.data) as size)
     select (select count(*) from entry), (select count(*) from gone),
         (select coalesce(sum(size), 0) from gone) into entries, dropped, freed;
-    if dropped > 0 then
-        perform {s}.count_1(-dropped, -freed);
-    end if;
+    update {s}.tally t set objects = t.objects - dropped, bytes = t.bytes - freed
+        where t.shard = 0 and dropped > 0;
     return array[entries, dropped, freed];
 end $$;
 
