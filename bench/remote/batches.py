@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import count
 
 from blake3 import blake3
 
@@ -25,10 +24,17 @@ class RecordedStore(Layer):
         self.inner.write(batch)
 
 
-def batches_like(batch: Batch) -> Iterator[Batch]:
-    """Yield batches with new objects of the same sizes, which move a ref of their own."""
+def batches_like(batch: Batch, count: int) -> Iterator[Batch]:
+    """Yield batches with new objects of the same sizes, which move a ref of their own.
+
+    They are made before the first is yielded, for the time that this takes is not the store's.
+    """
+    return iter([*_batches(batch, count)])
+
+
+def _batches(batch: Batch, count: int) -> Iterator[Batch]:
     head: Hash | None = None
-    for number in count():
+    for number in range(count):
         salt = b"%016d" % number
         found = [salt + item.data[len(salt) :] for item in batch.objects]
         objects = [Object(Hash(blake3(data).digest()), data) for data in found]

@@ -1,8 +1,9 @@
 """Postgres: what a commit costs beside a bare statement, and what crowds of writers reach.
 
 Postgres runs on the disk of this machine, so that a commit waits for the disk as it does elsewhere.
-Writers are processes; on a machine with few cores these, not the server, are the limit. So the same
-is measured with a server that is a millisecond away, where all of them mostly wait.
+Writers are processes; on a machine with few cores these, not the server, are the limit. So bare
+INSERTs are made by as many in the same rounds, and the same is measured with a server that is a
+millisecond away, where all of them mostly wait.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from operator import truediv
 from pathlib import Path
@@ -37,6 +39,7 @@ from tests.servers.postgres import PostgresServer, fresh, postgres_server
 from tests.servers.proxy import Proxy
 
 WRITERS = 4
+_BARE = "create table if not exists bare(id bigserial primary key, data bytea)"
 PEERS = {"LangGraph PostgresSaver": "langgraph_postgres", "DBOS, a step": "dbos"}
 
 
@@ -88,9 +91,9 @@ def _our_steps(stack: ExitStack, url: str, sizes: Sizes, keys: int) -> tuple[dic
         state.commit()
 
     grown = _stored_bytes(repo, commit, sizes.block_steps)
-    batches = batches_like(recorded.last)
+    batches = batches_like(recorded.last, sizes.blocks * sizes.block_steps)
     bare = stack.enter_context(psycopg.connect(url, autocommit=True))
-    bare.execute("create table if not exists bare(id bigserial primary key, data bytea)")
+    bare.execute(_BARE)
 
     def insert() -> None:
         bare.execute("insert into bare(data) values (%b)", [os.urandom(grown)])
@@ -186,64 +189,95 @@ def _round_trips(ground: Ground, server: PostgresServer) -> Iterator[Row]:
 
 
 def _crowds(ground: Ground, server: PostgresServer, *, is_far: bool) -> Iterator[Row]:
-    """Let one process, several on one ref, and several on their own, swap as fast as they can.
-
-    They do so in turns, so that a disk that is busy with others disturbs all alike.
-    """
+    """Let one process, several on one ref, and several on their own, swap as fast as they can."""
     tell(f"Postgres, crowds{', far' if is_far else ''}")
+    seconds = ground.sizes.race_seconds / ground.sizes.races
+    found = _rounds(server, ground.sizes.races, seconds, is_far=is_far)
     rounds = ground.sizes.races
-    seconds = ground.sizes.race_seconds / rounds
+    note = f"median of {rounds} rounds in turns; one ref: commits reach the disk one by one"
+    tag, where = ("-far", f"Postgres {FAR}") if is_far else ("", "Postgres")
+
+    def compared_with(
+        alone: list[int], name: str, work: str, done: list[int], budget: Budget | None
+    ) -> Row:
+        ours, theirs = (Figure(median(each) / seconds, "/s") for each in (done, alone))
+        between, name = median(map(truediv, done, alone)), f"postgres-{name}{tag}"
+        return Row(
+            name,
+            f"{WRITERS} processes {work}, {where}",
+            ours,
+            "one process",
+            theirs,
+            between,
+            budget,
+            note=note,
+        )
+
+    budget = None if is_far else Budget(500, "/s", at_least=True)
+    yield compared_with(found.one, "same", "on one ref", found.same, budget)
+    work = f"{WRITERS} processes on one ref, {where}: most over fewest commits"
+    fair = Figure(median(found.unfair), "x")
+    yield Row(f"postgres-fair{tag}", work, fair, budget=Budget(2, "x"), note=note)
+    budget = Budget(3, "x", of="ratio", at_least=True)
+    yield compared_with(found.one, "own", "on refs of their own", found.own, budget)
+    yield compared_with(found.bare_one, "bare", "with bare INSERTs", found.bare, None)
+    work = f"CPU time of such a swap in one process and the server, {where}"
+    yield Row(f"postgres-cpu{tag}", work, Figure(found.cpu_seconds / sum(found.one), "s"))
+
+
+@dataclass
+class Rounds:
+    """How often processes swapped or inserted in each round."""
+
+    one: list[int] = field(default_factory=list)
+    same: list[int] = field(default_factory=list)
+    own: list[int] = field(default_factory=list)
+    bare_one: list[int] = field(default_factory=list)
+    bare: list[int] = field(default_factory=list)
+    unfair: list[float] = field(default_factory=list)
+    cpu_seconds: float = 0.0  # of the one process and the server
+
+
+def _rounds(server: PostgresServer, rounds: int, seconds: float, *, is_far: bool) -> Rounds:
+    """Let all take turns, so that a disk that is busy with others disturbs all alike."""
     place = fresh(server.url)
     PostgresStore(place).close()
-    one, same, own, unfair = [], [], [], []
-    cpu = 0.0
+    server.ask(_BARE)
+    found = Rounds()
     with ExitStack() as stack:
         urls = [place] * WRITERS
         if is_far:
             urls = [stack.enter_context(far_from(place, server.port)) for _ in range(WRITERS)]
         for turn in range(rounds):
             before = _server_cpu_seconds(server)
-            alone = _crowd(urls, [f"alone {turn}"], seconds)
-            cpu += alone.cpu_seconds + _server_cpu_seconds(server) - before
-            one.append(sum(alone.swaps))
-            counts = _crowd(urls, [f"same {turn}"] * WRITERS, seconds).swaps
-            same.append(sum(counts))
-            unfair.append(max(counts) / max(1, min(counts)))
+            alone = _crowd("swap", urls, [f"alone {turn}"], seconds)
+            found.cpu_seconds += alone.cpu_seconds + _server_cpu_seconds(server) - before
+            found.one.append(sum(alone.done))
+            counts = _crowd("swap", urls, [f"same {turn}"] * WRITERS, seconds).done
+            found.same.append(sum(counts))
+            found.unfair.append(max(counts) / max(1, min(counts)))
             refs = [f"own {turn} {at}" for at in range(WRITERS)]
-            own.append(sum(_crowd(urls, refs, seconds).swaps))
+            found.own.append(sum(_crowd("swap", urls, refs, seconds).done))
+            found.bare_one.append(sum(_crowd("insert", urls, refs[:1], seconds).done))
+            found.bare.append(sum(_crowd("insert", urls, refs, seconds).done))
     with closing(PostgresStore(place)) as store:
         chains = [len(store.moves(f"same {turn}")) for turn in range(rounds)]
-    assert chains == same, f"{same} swaps returned, {chains} are in the histories"
-    single, together, apart = (Figure(median(each) / seconds, "/s") for each in (one, same, own))
-    note = f"median of {rounds} rounds in turns; one ref: commits reach the disk one by one"
-    tag, where = ("-far", f"Postgres {FAR}") if is_far else ("", "Postgres")
-    budget = None if is_far else Budget(500, "/s", at_least=True)
-    work, between = f"{WRITERS} processes on one ref, {where}", median(map(truediv, same, one))
-    yield Row(
-        f"postgres-same{tag}", work, together, "one process", single, between, budget, note=note
-    )
-    work, fair = f"{work}: most over fewest commits", Figure(median(unfair), "x")
-    yield Row(f"postgres-fair{tag}", work, fair, budget=Budget(2, "x"), note=note)
-    budget = Budget(3, "x", of="ratio", at_least=True)
-    work = f"{WRITERS} processes on refs of their own, {where}"
-    between = median(map(truediv, own, one))
-    yield Row(f"postgres-own{tag}", work, apart, "one process", single, between, budget, note=note)
-    work = f"CPU time of such a swap in one process and the server, {where}"
-    yield Row(f"postgres-cpu{tag}", work, Figure(cpu / sum(one), "s"))
+    assert chains == found.same, f"{found.same} swaps returned, {chains} are in the histories"
+    return found
 
 
 class Crowd(NamedTuple):
-    """How many swaps each of some processes made, and the CPU time of all of them."""
+    """How much each of some processes has done, and the CPU time of all of them."""
 
-    swaps: list[int]
+    done: list[int]
     cpu_seconds: float
 
 
-def _crowd(urls: list[str], refs: list[str], seconds: float) -> Crowd:
-    """Let processes swap at the same time."""
-    each = [[url, str(seconds), ref] for url, ref in zip(urls, refs, strict=False)]
+def _crowd(work: str, urls: list[str], refs: list[str], seconds: float) -> Crowd:
+    """Let processes work at the same time."""
+    each = [[work, url, str(seconds), ref] for url, ref in zip(urls, refs, strict=False)]
     found = [json.loads(printed) for printed in race(__name__, each).printed]
-    return Crowd([swaps for swaps, _ in found], sum(cpu for _, cpu in found))
+    return Crowd([done for done, _ in found], sum(cpu for _, cpu in found))
 
 
 def _server_cpu_seconds(server: PostgresServer) -> float:
@@ -252,25 +286,48 @@ def _server_cpu_seconds(server: PostgresServer) -> float:
     return (int(fields[13]) + int(fields[14])) / os.sysconf("SC_CLK_TCK")
 
 
-def take_part(url: str, seconds: str, ref: str) -> None:
-    """Swap a ref to new objects for some seconds; print how often, and the CPU time it took."""
-    store = PostgresStore(url)
-    print("ready", flush=True)
-    sys.stdin.readline()
-    head, done, end = store.ref(ref), 0, perf_counter() + float(seconds)
-    began = process_time()
-    while perf_counter() < end:
-        objects = [Object(Hash(blake3(data).digest()), data) for data in _new()]
-        try:
-            store.write(Batch(objects, [Swap(ref, head, objects[-1].hash)], time=1))
-        except StaleRef:
-            head = store.ref(ref)
-        else:
-            head = objects[-1].hash
-            done += 1
-    cpu_seconds = process_time() - began
-    store.close()
+def take_part(work: str, url: str, seconds: str, ref: str) -> None:
+    """Do some work for some seconds; print how often, and the CPU time it took."""
+    with {"swap": _swaps, "insert": _inserts}[work](url, ref) as step:
+        print("ready", flush=True)
+        sys.stdin.readline()
+        done, end, began = 0, perf_counter() + float(seconds), process_time()
+        while perf_counter() < end:
+            done += step()
+        cpu_seconds = process_time() - began
     print(json.dumps([done, cpu_seconds]))
+
+
+@contextmanager
+def _swaps(url: str, ref: str) -> Iterator[Callable[[], bool]]:
+    """Return a step that swaps a ref to new objects, and whether nobody else was faster."""
+    with closing(PostgresStore(url)) as store:
+        head = store.ref(ref)
+
+        def swap() -> bool:
+            nonlocal head
+            objects = [Object(Hash(blake3(data).digest()), data) for data in _new()]
+            try:
+                store.write(Batch(objects, [Swap(ref, head, objects[-1].hash)], time=1))
+            except StaleRef:
+                head = store.ref(ref)
+                return False
+            head = objects[-1].hash
+            return True
+
+        yield swap
+
+
+@contextmanager
+def _inserts(url: str, _: str) -> Iterator[Callable[[], bool]]:
+    """Return a step that inserts as many bytes as such a swap, into a table that all share."""
+    with psycopg.connect(url.partition("?")[0], autocommit=True) as connection:
+
+        def insert() -> bool:
+            connection.execute("insert into bare(data) values (%b)", [b"".join(_new())])
+            return True
+
+        yield insert
 
 
 def _new() -> list[bytes]:

@@ -68,7 +68,7 @@ def _commits(sizes: Sizes, sync: str, *, is_far: bool) -> Iterator[Row]:
 
         commit()
         value = bytes(sum(len(item.data) for item in recorded.last.objects))
-        batches = batches_like(recorded.last)
+        batches = batches_like(recorded.last, sizes.blocks * sizes.block_steps)
         client = redis.Redis.from_url(url.partition("?")[0])
         steps: dict[str, Step] = {
             "commit": commit,
