@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
+from itertools import pairwise
 from threading import Barrier, Thread
 
 import msgspec
@@ -341,6 +342,32 @@ def test_a_pack_that_a_collection_removed_before_it_was_named_is_uploaded_again(
 
     assert collections
     assert collector.read([item.hash]) == {item.hash: item.data}
+    collector.close()
+    writer.close()
+
+
+def test_a_collection_that_others_were_faster_than_tries_again_with_two_requests(server, proxy):
+    prefix = "busy-writers"
+    collector = BucketStore(server.url(prefix, port=proxy.port), grace_seconds=0)
+    writer = BucketStore(server.url(prefix))
+    for number in range(9):
+        put(writer, f"ref {number % 3}", blob(f"{number}"), time=number)
+    swaps: list[int] = []  # how many requests had come before each
+
+    def rule(request):
+        if request.is_swap:
+            swaps.append(len(proxy.requests))
+            if 1 < len(swaps) < 6:  # the first moves recent refs into pages
+                put(writer, "rival", node(blob(f"{len(swaps)}")), blob(f"{len(swaps)}"), time=9)
+
+    proxy.rule = rule
+    done = collector.collect(links, forget_moves_before=6)
+
+    assert done.dropped_moves == 6
+    # The root is read and swapped; before, "2" is copied, which is garbage until a rival uses it.
+    assert [after - before for before, after in pairwise(swaps[1:])] == [3, 2, 2, 2]
+    assert len(writer.moves("rival")) == 4
+    assert len(writer.read([blob(str(number)).hash for number in (2, 3, 4, 5)])) == 4
     collector.close()
     writer.close()
 

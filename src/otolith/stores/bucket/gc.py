@@ -4,7 +4,8 @@ Theory of operation. *Forget* and *mark* only read, from one root. Then what is 
 garbage is copied into new packs, and one swap of the root replaces the old runs. If others have
 written meanwhile, what they made reachable is marked too: objects among the garbage that a new
 commit uses are rescued into the new runs. So writers never wait, and a writer that relies on a
-dropped object is checked against the new root, in which it is not there.
+dropped object is checked against the new root, in which it is not there. The swap lands if nobody
+else writes between the root that it is made from and itself, so only what is new is looked at then.
 
 *Sweep* removes what the new root does not name: packs that were replaced, and keys that a crash has
 left. It lists keys before the swap, and the swap counts `collections`: a writer that has uploaded a
@@ -108,6 +109,7 @@ class BucketCollector:
         named = self._named(snapshot)
         listed = self._client.list_keys()
         sweep.rewrite({each.key: each.size for each in listed}, self._report)
+        sweep.new_pages = self._forget_moves(snapshot, sweep, forgotten)
         begun = monotonic()
         after = self._register.change(
             lambda current: self._next_root(current, sweep, tips, forgotten)
@@ -164,9 +166,13 @@ class BucketCollector:
         if root.collections != sweep.collections or not sweep.old_runs <= set(root.runs):
             return None
         try:
-            _, now = self._forget(current)
+            now = _recent_tips(current.root)
+            if root.pages != sweep.pages:  # somebody has moved recent refs into them
+                _, now = self._forget(current)
             sweep.rescue(current, self._mark(current, now - tips, sweep.reached))
-            pages = self._forget_moves(current, sweep, forgotten)
+            if root.pages != sweep.pages:
+                sweep.new_pages = self._forget_moves(current, sweep, forgotten)
+                sweep.pages = root.pages
         except StaleRoot:
             return None
         untouched = [run for run in root.runs if run not in sweep.old_runs]
@@ -174,7 +180,7 @@ class BucketCollector:
             root,
             collections=root.collections + 1,
             objects=root.objects - len(sweep.dead),
-            pages=pages,
+            pages=sweep.new_pages,
             runs=[*untouched, *sweep.new_runs],
         )
 
@@ -219,6 +225,14 @@ class BucketCollector:
             self._report("sweep", len(garbage), len(garbage))
 
 
+def _recent_tips(root: BucketRoot) -> set[Hash]:
+    """Return what the refs in a root itself name, and what their moves do."""
+    recent = root.recent_refs.values()
+    found = {ref.hash for ref in recent}
+    found.update(side for ref in recent for move in ref.moves for side in (move.old, move.new))
+    return {name for name in found if name is not None}
+
+
 class _Sweep:
     """The runs with garbage of one root, and the runs that replace them."""
 
@@ -226,6 +240,7 @@ class _Sweep:
         self._client = client
         self._packs = snapshot.packs
         self.collections = snapshot.root.collections
+        self.pages, self.new_pages = snapshot.root.pages, dict[int, Hash]()
         self.reached = reached
         self.old_runs: set[IndexRun] = set()
         self.new_runs: list[IndexRun] = []

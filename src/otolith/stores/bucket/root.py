@@ -330,7 +330,7 @@ class RootRegister:
             swapped = self.swap(snapshot, root)
             if swapped is not None:
                 return swapped
-            snapshot = self.refresh()
+            snapshot = self.newest()  # which `swap` has just read
         raise Busy(f"{self.client.name}: other writers were faster", hint="try again")
 
     def _remember(self, root: BucketRoot, version: Version) -> BucketSnapshot:
