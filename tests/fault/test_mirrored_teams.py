@@ -166,6 +166,29 @@ def test_a_session_that_was_handed_over_in_both_stores_has_one_owner(apart, orde
         assert mine["by"] == {"0": 1, "1": 1}
 
 
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+@pytest.mark.parametrize(("first", "last"), [("bob", "ann"), ("ann", "bob"), ("ann", "ann")])
+def test_a_session_that_its_owner_was_given_anew_has_one_owner(apart, order, first, last):
+    held = [apart.team(0, "ann").session("trip")]
+    held[0]["a"] = 1
+    held[0].commit()
+    apart.meet()
+    held.append(apart.team(1, "ann").session("trip"))
+    for side, to in zip(order, (first, last), strict=True):
+        apart.team(side, "ann").handoff("trip", to=to, note=to)
+    given = apart.team(order[1], "ann").sessions()
+    assert apart.meet() == []
+    for side in (0, 1):
+        assert apart.team(side, "cy").sessions() == given, "who got it last, with all its parts"
+        mine = apart.team(side, last).session("trip")
+        mine["on"] = side
+        mine.commit()
+        held[side]["late"] = 1
+        with pytest.raises(Fenced):
+            held[side].commit()
+        held[side].discard()
+
+
 def test_a_conflict_that_was_decided_in_both_stores_is_reported_again(apart):
     ann = apart.team(0, "ann")
     fork = ann.state.fork("idea")

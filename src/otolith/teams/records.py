@@ -8,8 +8,8 @@
             settled            conflicts that were decided, the oldest first
             sessions / ID      who works on a session, see `handoff.py`
 
-When two branches merge, messages and decided conflicts of both stay; of other records the later
-writer's fields hold.
+When two branches merge, messages and decided conflicts of both stay. Of who works on a session the
+later record holds, of other records the later writer's fields.
 """
 
 from __future__ import annotations

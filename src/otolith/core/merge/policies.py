@@ -84,10 +84,14 @@ def _workspace_policy(path: Path, *, is_map: bool) -> str | None:
 
 
 def _team_policy(path: Path, *, is_map: bool) -> str | None:
-    """Return the rule for what a team stores: messages and decisions stay, later fields win."""
+    """Return the rule for what a team stores: messages and decisions stay, later fields win.
+
+    Who works on a session is one value: its parts mean nothing beside those of another owner.
+    """
     table = path[1] if len(path) > 1 else None
     if is_map:
-        return f"{CALL}team-proposal" if table == "proposals" and len(path) == 3 else None
+        whole = {"proposals": f"{CALL}team-proposal", "sessions": "last-writer"}
+        return whole.get(str(table)) if len(path) == 3 else None
     return {"mail": "log", "settled": "log", "read": "counter"}.get(str(table), "last-writer")
 
 
