@@ -290,5 +290,9 @@ class InertCodecs:
             raise Corrupt(f"the data of a {Tag(code).name.lower()} is incomplete", hint=VERIFY)
         return Opaque(Tagged(code, data))
 
+    def opaque(self) -> InertCodecs:
+        """Return these codecs: they know no type."""
+        return self
+
     def validator(self, name: str) -> None:
         """Return None: no class is known."""

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
+from copy import copy
 from importlib import import_module
 from typing import Any, Literal, NamedTuple, TypeVar, cast
 
@@ -249,6 +250,12 @@ class Codecs:
     def __repr__(self) -> str:
         """Show how much is registered."""
         return f"<Codecs of {len(self._by_code)} codes, {self._customs!r}>"
+
+    def opaque(self) -> Codecs:
+        """Return the same codecs with `opaque`."""
+        other = copy(self)
+        other._opaque = True
+        return other
 
     @property
     def codes(self) -> frozenset[int]:

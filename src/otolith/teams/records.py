@@ -10,6 +10,10 @@
 
 When two branches merge, messages and decided conflicts of both stay. Of who works on a session the
 later record holds, of other records the later writer's fields.
+
+What members put into records, messages and notes, is of any type. Where it cannot be read (a class
+of the sender that is missing here, a pickle of another user) it is an `Opaque`, and all else is
+there.
 """
 
 from __future__ import annotations
@@ -42,13 +46,13 @@ class TeamRecords:
     def value(self, *path: str) -> Any:
         """Return the value at a path below `.team`; None if there is none."""
         cell = self.cell(*path)
-        return None if cell is None else self.cells.load(cell)
+        return None if cell is None else self.cells.load_readable(cell)
 
     def items(self, *path: str) -> Iterator[tuple[str, Any]]:
         """Yield the names and values of a table, in the order of the names."""
         cell = self.cell(*path)
         for key, stored in () if cell is None else self.cells.entries(cell):
-            yield str(self.cells.encoding.unkey(key)), self.cells.load(stored)
+            yield str(self.cells.encoding.unkey(key)), self.cells.load_readable(stored)
 
     def put(self, value: Any, *path: str) -> None:
         """Stage a value at a path."""
@@ -83,5 +87,6 @@ class TeamRecords:
     def elements(self, *path: str, start: int = 0) -> list[Any]:
         """Return the elements of a list from an index on."""
         cell = self.cell(*path)
-        found = () if cell is None else self.cells.elements(cell, start)
-        return self.cells.load_all(found)
+        found = [] if cell is None else list(self.cells.elements(cell, start))
+        self.cells.prefetch(found)
+        return [self.cells.load_readable(each) for each in found]

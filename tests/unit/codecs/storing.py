@@ -25,6 +25,9 @@ class _AsStored:
     def lift(self, code: int, data: object) -> object:
         return Tagged(code, data)
 
+    def opaque(self) -> _AsStored:
+        return self
+
     def validator(self, name: str) -> None:
         return None
 

@@ -6,6 +6,7 @@ import pytest
 
 import otolith
 from otolith import Repo
+from otolith.codecs import Codecs, Opaque
 from otolith.errors import BadRef, Denied, Fenced, Invalid, KeyNotFound, Uncommitted
 from otolith.stores import Batch, MemoryStore, Swap
 
@@ -159,6 +160,59 @@ def test_members_send_each_other_messages_that_are_read_once(planner, critic):
     critic.send("*", "hello all")
     assert [each.body for each in planner.messages()] == ["hello all"]
     assert critic.messages() == []
+
+
+class Price:
+    """A class that not everybody knows."""
+
+    def __init__(self, cents):
+        self.cents = cents
+
+
+def registered():
+    codecs = Codecs()
+    codecs.register(Price, name="price", lower=lambda price: price.cents, lift=Price)
+    return {"codecs": codecs}
+
+
+def signed(by):
+    return {"secret": lambda: by * 32}
+
+
+@pytest.mark.parametrize(
+    ("writer", "reader", "shown"),
+    [
+        (registered(), {}, "price"),
+        (signed(b"a"), signed(b"b"), f"{__name__}:Price"),
+        (signed(b"a"), {"pickle": "never"}, f"{__name__}:Price"),
+    ],
+)
+def test_what_cannot_be_read_here_holds_nothing_else_up(writer, reader, shown):
+    store = MemoryStore()
+    mine, yours = Repo(store, **writer), Repo(store, **reader)
+    ann, bob = mine.team("t", member="ann"), yours.team("t", member="bob")
+    bob.transact(lambda state: state.update(cost=1))
+    ann.send("bob", {"cost": Price(5)})
+    ann.send("bob", "that is all")
+    for mark in (False, True):
+        first, last = bob.messages(mark=mark)
+        assert (first.sender, last.body) == ("ann", "that is all")
+        assert isinstance(first.body["cost"], Opaque)
+        assert first.body["cost"].type_name == shown
+    assert bob.messages() == []
+    ann.handoff("trip", to="bob", note=Price(5))
+    assert [each.note.type_name for each in bob.sessions()] == [shown]
+    assert bob.session("trip").session == "trip"
+
+    idea = ann.state.fork("idea")
+    idea["cost"] = Price(5)
+    idea.commit()
+    bob.transact(lambda state: state.update(cost=2))
+    (conflict,) = bob.merge("idea")
+    assert (conflict.ours, conflict.theirs.type_name) == (2, shown)
+    bob.resolve(conflict, take="theirs")
+    ann.state.refresh()
+    assert ann.state["cost"].cents == 5
 
 
 def test_a_message_to_a_stranger_names_the_members(planner):

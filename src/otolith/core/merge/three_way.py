@@ -51,7 +51,7 @@ from otolith.core.paths import EVENTS, POLICY, SNAPSHOTS, Path, format_path, par
 from otolith.core.trees.cells import EMPTY_MAP, Cells
 from otolith.core.trees.layout import digest
 from otolith.core.trees.model_tables import ModelTables, model_in
-from otolith.errors import BadPath, Closed, Corrupt, Error, Unavailable, UnknownType
+from otolith.errors import BadPath, Closed, Corrupt, Error, Unavailable
 from otolith.types import Tag, short_repr
 
 
@@ -60,8 +60,8 @@ from otolith.types import Tag, short_repr
 class PathConflict:
     """A path that both sides changed and no rule decides.
 
-    A side without a value there has None, and is named in `absent`. Values are read on demand; one
-    of a class that is not known here is a `Tagged`.
+    A side without a value there has None, and is named in `absent`. Values are read on demand; what
+    cannot be read here, such as one of an unknown class, is an `Opaque`.
     """
 
     path: str
@@ -89,14 +89,9 @@ class PathConflict:
         return self._value("theirs")
 
     def _value(self, side: str) -> Any:
-        """Return the value of one side; of an unknown type, its stored form."""
+        """Return the value of one side."""
         cell = self.cells.get(side)
-        if cell is None:
-            return None
-        try:
-            return self._read.load(cell)
-        except UnknownType:
-            return self._read.as_stored().load(cell)
+        return None if cell is None else self._read.load_readable(cell)
 
 
 SIDES = ("base", "ours", "theirs")

@@ -71,7 +71,15 @@ from otolith.core.trees.objects import Buffer
 from otolith.core.trees.order import Tails, ordered_entries
 from otolith.core.trees.sequence import ELEMENT_BYTES
 from otolith.core.trees.sequence import Sequence as ListTree
-from otolith.errors import BadValue, Corrupt, Error, TooLarge
+from otolith.errors import (
+    BadValue,
+    Corrupt,
+    Denied,
+    Error,
+    MissingExtra,
+    TooLarge,
+    UnknownType,
+)
 from otolith.types import CHUNK_BYTES, Hash, Raw, Tag, Tagged
 
 INLINE_BYTES, STATE_BYTES, PACKED_BYTES, ATOM_BYTES = 256, 4096, 16384, 65536
@@ -115,24 +123,6 @@ def _packed_hash(cell: bytes | None) -> Hash | None:
     if cell is None or cell[0] != MARK or cell[1] != PACKED_KIND:
         return None
     return Hash(cell[2:34])
-
-
-class _TagsOnly:
-    """A codec that knows no class: values that are not plain are read as `Tagged`."""
-
-    def lower(self, value: object) -> Tagged:
-        """Refuse to encode a value."""
-        raise BadValue(
-            f"a {type(value).__name__} cannot be encoded by a reader that knows no classes",
-            hint="write it through a branch",
-        )
-
-    def lift(self, code: int, data: object) -> object:
-        """Return the code and the data."""
-        return Tagged(code, data)
-
-    def validator(self, name: str) -> None:
-        """Return None: no class is known."""
 
 
 class Cells:
@@ -292,6 +282,14 @@ class Cells:
             hint="read parts of it, or open the repo with a higher load_limit_bytes",
         )
 
+    def load_readable(self, cell: bytes) -> object:
+        """Return the value in a cell, with stand-ins for what cannot be read here."""
+        try:
+            return self.load(cell)
+        except (UnknownType, MissingExtra, Denied):
+            encoding = Encoding(self.encoding.codec.opaque())
+            return Cells(self.objects, encoding, self.salt).load(cell)
+
     def load_all(self, cells: Iterable[bytes]) -> list[object]:
         """Return the values of many cells, reading their objects together."""
         some = list(cells)
@@ -390,10 +388,6 @@ class Cells:
     def frozen(self) -> Cells:
         """Return a copy that can still read what is staged now after it was dropped."""
         return Cells(self.objects.copy(), self.encoding, self.salt)
-
-    def as_stored(self) -> Cells:
-        """Return these cells, read without their classes: tagged values stay `Tagged`."""
-        return Cells(self.objects, Encoding(_TagsOnly()), self.salt)
 
     # What is in a cell
 

@@ -66,6 +66,9 @@ class ValueCodec(Protocol):
     def lift(self, code: int, data: object) -> object:
         """Return the value that has this code and this data."""
 
+    def opaque(self) -> ValueCodec:
+        """Return a codec that lifts what cannot be read here to a stand-in."""
+
     def validator(self, name: str) -> Validator | None:
         """Return what checks models of the class with this name; None if nothing does."""
 
