@@ -384,7 +384,7 @@ class Proposal:
             if late is not None:
                 return late, None
             record = record.after("vote")
-            self._check_voter(record, voter)
+            self._check_voter(record, voter, approves=approves)
             found = self._look(state, record)
             if found.effect != record.effect or found.effect != seen:
                 return self._lapse(record, found)
@@ -464,9 +464,10 @@ class Proposal:
     def _is_late(self, record: ProposalRecord) -> bool:
         return record.until is not None and self._context.now() >= record.until
 
-    def _check_voter(self, record: ProposalRecord, voter: str) -> None:
+    def _check_voter(self, record: ProposalRecord, voter: str, *, approves: bool) -> None:
         existing_member(self._context.records, voter, self._context.id)
-        if voter not in record.voters:
+        is_veto = not approves and voter in record.vetoers  # also of one who does not vote
+        if voter not in record.voters and not is_veto:
             raise Denied(
                 f"{voter} may not vote on proposal {record.id}",
                 hint=f"it is voted on by: {', '.join(record.voters)}",

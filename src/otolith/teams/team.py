@@ -269,7 +269,8 @@ class Team(Generic[S]):
         `change` is a function that edits the state it is called with, as that of `transact`, or a
         branch or commit that has the change. `quorum` is a number of approvals, a share such as
         0.5, or "all"; more than half by default. `of` are the members that may vote, all by
-        default; one of `veto` that rejects ends it. After `until` it has expired.
+        default; one of `veto` that rejects ends it, also if it is not in `of`. After `until` it has
+        expired.
 
         Raises:
             Invalid: the quorum cannot be reached, or nothing would change.

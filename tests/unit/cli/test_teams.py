@@ -320,6 +320,14 @@ def test_rejecting_withdrawing_and_vetoes(place):
     assert "x" not in state()
 
 
+def test_a_veto_of_one_who_does_not_vote(place):
+    words = ["--set", "x=1", "--quorum", "1", "--of", "ann", "--veto", "bob"]
+    shown = done("team", "propose", "B", *words, member="ann")
+    assert "bob (veto)  no vote" in shown
+    assert "vetoed" in done("team", "reject", "B", member="bob")
+    assert "x" not in state()
+
+
 def test_an_effect_that_has_changed_is_not_voted_for(place):
     done("team", "propose", "B", "--set", "plan=B", "--quorum", "2", member="ann")
     shown = data("team", "proposal", "B")

@@ -199,6 +199,17 @@ def test_a_veto_ends_it(team):
     assert proposal.status == "vetoed"
 
 
+def test_one_who_does_not_vote_can_veto_and_do_nothing_else(team):
+    proposal = team.propose("switch", switch, quorum=1, of=["critic"], veto=["ann"])
+    with pytest.raises(Denied, match=r"ann may not vote.*critic"):
+        proposal.approve("ann")
+    proposal.reject("ann", why="too risky")
+    assert (proposal.status, [vote.why for vote in proposal.votes]) == ("vetoed", ["too risky"])
+    with pytest.raises(IllegalTransition):
+        proposal.approve("critic")
+    assert team.state["plan/name"] == "A"
+
+
 def test_only_who_made_it_withdraws_it(repo, team):
     proposal = team.propose("switch", switch)
     with pytest.raises(Denied, match="planner made proposal"):

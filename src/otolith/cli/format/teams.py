@@ -228,9 +228,9 @@ def proposal_lines(
 
 
 def _vote_rows(proposal: Proposal) -> Iterator[list[str]]:
-    """Yield a row for each member that may vote, or has."""
+    """Yield a row for each member that may vote or veto, or has."""
     votes = {vote.member: vote for vote in proposal.votes}
-    for name in dict.fromkeys([*proposal.voters, *votes]):
+    for name in dict.fromkeys([*proposal.voters, *proposal.vetoers, *votes]):
         shown = _bold(name) + (" (veto)" if name in proposal.vetoers else "")
         vote = votes.get(name)
         if vote is None:
