@@ -228,7 +228,7 @@ async def test_what_is_known_is_an_attribute_and_is_shown(url):
         guest = await repo.team("research")
         with pytest.raises(Invalid, match="without a member"):
             _ = guest.member
-        with pytest.raises(Invalid, match="needs a name"):
+        with pytest.raises(Invalid, match="lease must be a name"):
             team.lease("")
 
 

@@ -36,6 +36,7 @@ _UNCHANGED = {ord("\n"): "\n", ord("\t"): "\t"}
 _TERMINAL = (
     dict.fromkeys(_CONTROLS, _REPLACEMENT) | {code: _ESCAPED[code] for code in _BIDI} | _UNCHANGED
 )
+_ONE_LINE = {ord("\n"): "\\n", ord("\t"): "\\t"}
 _FOR_SHELL = re.compile(r"[|&;<>$`~]|^\s*\w+=")  # of a PAGER, as git reads it
 _COLOUR = re.compile(r"(\x1b\[[\d;]*m)")
 
@@ -133,8 +134,10 @@ def _print_to_pager(process: subprocess.Popen[str], lines: Iterable[str]) -> Non
 def table(rows: Sequence[Sequence[str]], *, right: Iterable[int] = ()) -> list[str]:
     """Return rows as lines with aligned columns; `right` lists the columns to align right.
 
-    Cells may be styled: colours do not count as width. Without rows, the result is empty.
+    Cells may be styled: colours do not count as width. Line feeds and tabs in them are escaped.
+    Without rows, the result is empty.
     """
+    rows = [[cell.translate(_ONE_LINE) for cell in row] for row in rows]
     widths = [
         max(len(click.unstyle(cell)) for cell in column) for column in zip(*rows, strict=True)
     ]

@@ -30,10 +30,10 @@ from otolith.errors import Fenced, Invalid, TimedOut
 from otolith.shapes import Shape, fields
 from otolith.signs_of_life import STAMP, SignsOfLife
 from otolith.stores import Batch, Lease, Leaser
+from otolith.teams.members import check_short_name
 from otolith.teams.requests import (
     Request,
     carry_in_commits,
-    check_short_name,
     wait_for,
     wait_seconds,
 )
@@ -284,8 +284,7 @@ class TeamLease:
         ttl: Duration,
         wait: Duration | None,
     ) -> None:
-        check_short_name(name, "lease")
-        self.name = name
+        self.name = check_short_name(name, "lease", hint="such as 'browser'")
         self._leases = leases
         self._member = member
         self._ttl_seconds = duration_seconds(ttl, "ttl")

@@ -19,6 +19,9 @@ from otolith.types import short_repr
 _SHAPE: Shape = {"number": int, "joined": int, "role": str, "removed": (int, NOTHING)}
 _LONGEST = 200
 
+EVERYBODY = "*"
+"""Whom a message is for that goes to all others; no member has this name."""
+
 
 @short_repr("name", "role", "is_present", "is_removed")
 @dataclass(frozen=True, slots=True)
@@ -59,18 +62,27 @@ def check_member_name(name: object, what: str = "member") -> str:
     """Return the name of a member if it is one.
 
     Raises:
-        Invalid: it is not a short text.
+        Invalid: it is not a short text on one line, or is that for everybody.
     """
-    if not isinstance(name, str) or not name.strip() or len(name) > _LONGEST:
+    if name == EVERYBODY:
+        raise Invalid("'*' is everybody, and not a member", hint="give a name such as 'planner'")
+    return check_short_name(name, what, hint="such as 'planner', one for each agent and person")
+
+
+def check_short_name(name: object, what: str, *, hint: str) -> str:
+    """Return a name that people read in lists: of a member, a role, a lease, a queue.
+
+    Raises:
+        Invalid: it is not a short text that can be printed on one line.
+    """
+    is_text = isinstance(name, str) and 0 < len(name) <= _LONGEST
+    if not is_text or not str(name).isprintable() or str(name).strip() != name:
         raise Invalid(
-            f"{what} must be a name of 1 to {_LONGEST} characters, got {str(name)[:80]!r}",
-            hint="give each agent and person a name of its own, such as 'planner'",
+            f"{what} must be a name of 1 to {_LONGEST} characters that can be printed, with no"
+            f" spaces around it, got {str(name)[:80]!r}",
+            hint=hint,
         )
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        raise Invalid(f"{what} {name!r} is not text", hint="leave out lone surrogates") from None
-    return name
+    return str(name)
 
 
 def find_member(records: TeamRecords, name: str) -> Member | None:
@@ -108,8 +120,13 @@ def add_member(
     """Stage a new member, one that comes back, or another role of one that is there.
 
     `number` is that of a new member.
+
+    Raises:
+        Invalid: the name or the role is not a short text on one line.
     """
     check_member_name(name)
+    if role is not None and role != "":
+        check_short_name(role, "role", hint="such as 'reviewer', or '' for none")
     found = find_member(records, name)
     if found is None:
         found = Member(name, role or "", joined=now, number=number)

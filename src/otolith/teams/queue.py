@@ -38,7 +38,8 @@ from otolith.errors import Corrupt, Fenced, Invalid, TimedOut
 from otolith.shapes import Shape, fields, mapping
 from otolith.signs_of_life import STAMP, SignsOfLife
 from otolith.teams.leases import TeamLeases
-from otolith.teams.requests import Request, check_short_name, wait_for, wait_seconds
+from otolith.teams.members import check_short_name
+from otolith.teams.requests import Request, wait_for, wait_seconds
 from otolith.types import short_repr
 
 _TICKET: Shape = {"member": str, "number": int, **STAMP}
@@ -371,7 +372,7 @@ class FairQueue:
         ttl: Duration = "30s",
         wait: Duration | None = None,
     ) -> None:
-        check_short_name(name, "queue")
+        check_short_name(name, "queue", hint="such as 'gpu'")
         if type(slots) is not int or not 1 <= slots <= _MOST_SLOTS:
             raise Invalid(f"slots must be 1 to {_MOST_SLOTS}, got {slots!r}")
         if fair not in ("member", None):

@@ -34,7 +34,6 @@ from otolith.signs_of_life import Renewal
 from otolith.stores import Subscription, news_of
 from otolith.teams.team_context import TeamContext
 
-_LONGEST_NAME = 200
 _LONGEST_PAUSE_SECONDS = 1.0
 
 
@@ -249,20 +248,6 @@ class ThreadLines:
 
 
 _lines = ThreadLines()
-
-
-def check_short_name(name: object, what: str) -> None:
-    """Refuse what cannot name a lease or a queue.
-
-    Raises:
-        Invalid: it is not a text of some characters.
-    """
-    is_name = isinstance(name, str) and 0 < len(name) <= _LONGEST_NAME
-    if not is_name or str(name).encode(errors="replace").decode() != name:
-        raise Invalid(
-            f"a {what} needs a name of 1 to {_LONGEST_NAME} characters, got {str(name)[:80]!r}",
-            hint="such as 'browser'",
-        )
 
 
 def wait_seconds(wait: object) -> float:

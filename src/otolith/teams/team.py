@@ -40,6 +40,7 @@ from otolith.teams.inbox import (
 )
 from otolith.teams.leases import LeaseEntry, Presence, TeamLease, TeamLeases
 from otolith.teams.members import (
+    EVERYBODY,
     Member,
     add_member,
     current_members,
@@ -62,8 +63,6 @@ from otolith.teams.team_context import TeamContext
 S_co = TypeVar("S_co", bound=Branch, covariant=True)
 S = TypeVar("S", bound=Branch)
 R = TypeVar("R")
-
-EVERYBODY = "*"
 
 
 class OpenState(Protocol[S_co]):

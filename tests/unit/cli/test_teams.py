@@ -306,6 +306,12 @@ def test_a_branch_is_proposed(place):
     )
 
 
+def test_what_has_several_lines_is_one_row_of_a_table(place):
+    done("team", "propose", "a\nb", "--set", "x=1", "--until", "2h", member="ann")
+    heading, row = done("team", "proposals").splitlines()
+    assert row.index("a\\nb") == heading.index("title")
+
+
 def test_rejecting_withdrawing_and_vetoes(place):
     for title in ("one", "two", "three"):
         done("team", "propose", title, "--set", f"x={title}", "--veto", "cy", member="ann")

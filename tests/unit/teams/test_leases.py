@@ -244,9 +244,9 @@ def test_a_lease_that_was_lost_is_not_released_for_its_new_holder(repo):
     assert granted(store.leased("job")).holder == "bob"
 
 
-@pytest.mark.parametrize("name", ["", "x" * 201, None, 7, "\ud800"])
+@pytest.mark.parametrize("name", ["", "x" * 201, None, 7, "\ud800", "a\0b", "a\nb", " a"])
 def test_a_lease_needs_a_name(team, name):
-    with pytest.raises(Invalid, match="needs a name"):
+    with pytest.raises(Invalid, match="lease must be a name"):
         team.lease(name)
 
 

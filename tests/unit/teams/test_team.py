@@ -220,7 +220,19 @@ def test_a_message_to_a_stranger_names_the_members(planner):
         planner.send("nobody", "hi")
 
 
-@pytest.mark.parametrize("name", ["", " ", 7, None, "x" * 300, "\ud800"])
+UNFIT = ["", " ", 7, None, "x" * 300, "\ud800", "a\nb", "a\tb", "a\0b", "a ", "\u202ebob"]
+
+
+@pytest.mark.parametrize("role", [5, True, *UNFIT[1:3], *UNFIT[4:]])
+def test_a_role_is_a_short_text(planner, role):
+    planner.add("planner", role="lead")
+    with pytest.raises(Invalid, match="role must be a name"):
+        planner.add("planner", role=role)
+    assert [each.role for each in planner.members()] == ["lead"]
+    assert planner.add("planner", role="").role == ""
+
+
+@pytest.mark.parametrize("name", [*UNFIT, "*"])
 def test_a_member_needs_a_name(repo, planner, name):
     planner.transact(lambda state: None)
     with pytest.raises(Invalid):
