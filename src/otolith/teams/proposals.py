@@ -2,7 +2,8 @@
 
 A proposal is a draft, a commit that no branch has, made of the change on the head of its time. Its
 record, with the votes, is in the team's state, and is written together with the draft. Each vote is
-a commit by its voter.
+a commit by its voter. What a voter finds instead, that the time is over or that the effect is
+another one, is a commit that says so.
 
 Rules
 1. Members vote on an *effect*: what landing would change now, path by path, values before and
@@ -39,7 +40,6 @@ from otolith.errors import (
     Conflict,
     Corrupt,
     Denied,
-    Error,
     IllegalTransition,
     Invalid,
     KeyNotFound,
@@ -281,8 +281,7 @@ class Proposal:
     @property
     def status(self) -> str:
         """`open`, `landed`, `rejected`, `vetoed`, `withdrawn` or `expired`."""
-        is_late = self._is_late(self._record)
-        return "expired" if is_late and self._record.status == "open" else self._record.status
+        return "expired" if self._is_late(self._record) else self._record.status
 
     @property
     def votes(self) -> tuple[Vote, ...]:
@@ -378,16 +377,16 @@ class Proposal:
         word = "approves" if approves else "rejects"
         seen = self._record.effect
 
-        def vote(state: Branch) -> tuple[ProposalRecord, Error | None]:
+        def vote(state: Branch) -> tuple[ProposalRecord, bool]:
+            """Return the record, and whether it has the vote."""
             record = proposal_record(self._context.records, self.id)
-            late = self._expire(record)
-            if late is not None:
-                return late, None
+            if self._is_late(record):
+                return record, False
             record = record.after("vote")
             self._check_voter(record, voter, approves=approves)
             found = self._look(state, record)
             if found.effect != record.effect or found.effect != seen:
-                return self._lapse(record, found)
+                return record, False
             if record.is_blocked:
                 raise _cannot_land(record, state.stage_merge(_draft(self._context, record)))
             mine = Vote(voter, approves, why, self._context.now(), record.effect)
@@ -398,14 +397,14 @@ class Proposal:
                 state.stage_merge(_draft(self._context, record))
             record = record if event == "vote" else record.after(event)
             put_proposal(self._context.records, record)
-            return record, None
+            return record, True
 
         message = f"{voter} {word} {self.title}"
-        self._record, error = self._context.change(vote, message, author=voter)
-        if error is not None:
-            raise error
-        if self._record.status == "expired":
-            self._record.after("vote")  # which it does not accept
+        self._record, is_counted = self._context.change(vote, message, author=voter)
+        if not is_counted:
+            self._expire("vote")
+            self._record = self._context.change(self._lapse, f"votes lapse: {self.title}")
+            raise _was_changed(self._record)
         return self
 
     def _look(self, state: Branch, record: ProposalRecord) -> _Effect:
@@ -417,8 +416,10 @@ class Proposal:
             return _effect_of(state, _draft(self._context, record))
         return _Effect(record.effect, head.hash)
 
-    def _lapse(self, record: ProposalRecord, found: _Effect) -> tuple[ProposalRecord, Error | None]:
-        """Stage that the effect is another one, and that no vote counts any more (rule 2)."""
+    def _lapse(self, state: Branch) -> ProposalRecord:
+        """Stage that no vote counts any more, if the effect is another one (rule 2)."""
+        record = proposal_record(self._context.records, self.id).after("vote")
+        found = self._look(state, record)
         if found.effect != record.effect:
             record = replace(
                 record,
@@ -429,7 +430,7 @@ class Proposal:
                 lapsed=record.lapsed + len(record.votes),
             )
             put_proposal(self._context.records, record)
-        return record, _was_changed(record)
+        return record
 
     def withdraw(self, *, why: str = "") -> Self:
         """Take it back; only the member that made it can.
@@ -446,23 +447,37 @@ class Proposal:
                 raise Denied(
                     f"{record.by} made proposal {record.id}", hint="vote against it: p.reject()"
                 )
-            record = self._expire(record) or replace(record.after("withdraw"), why=why)
-            put_proposal(self._context.records, record)
+            if not self._is_late(record):
+                record = replace(record.after("withdraw"), why=why)
+                put_proposal(self._context.records, record)
             return record
 
         self._record = self._context.change(withdraw, f"withdraw {self.title}")
+        self._expire("withdraw")
         return self
 
-    def _expire(self, record: ProposalRecord) -> ProposalRecord | None:
-        """Stage that a proposal has expired, and return it; None if it has not."""
-        if record.status != "open" or not self._is_late(record):
-            return None
-        record = record.after("expire")
-        put_proposal(self._context.records, record)
-        return record
+    def _expire(self, event: str) -> None:
+        """Commit that it has expired, if it has.
+
+        Raises:
+            IllegalTransition: it has, and does not accept an event any more.
+        """
+
+        def expire(state: Branch) -> ProposalRecord:
+            record = proposal_record(self._context.records, self.id)
+            if self._is_late(record):
+                record = record.after("expire")
+                put_proposal(self._context.records, record)
+            return record
+
+        if self._is_late(self._record):
+            self._record = self._context.change(expire, f"expired: {self.title}")
+            self._record.after(event)
 
     def _is_late(self, record: ProposalRecord) -> bool:
-        return record.until is not None and self._context.now() >= record.until
+        """Tell whether an open proposal has expired, and nobody has noted it."""
+        is_late = record.until is not None and self._context.now() >= record.until
+        return is_late and record.status == "open"
 
     def _check_voter(self, record: ProposalRecord, voter: str, *, approves: bool) -> None:
         existing_member(self._context.records, voter, self._context.id)
@@ -593,9 +608,10 @@ def _cannot_land(record: ProposalRecord, conflicts: Sequence[PathConflict]) -> M
 
 def _was_changed(record: ProposalRecord) -> Conflict:
     """Return the error for a vote on what a proposal does not do any more."""
+    lapsed = "; the votes for that have lapsed" if record.lapsed else ""
     return Conflict(
         f"proposal {record.id} {record.title!r} would change something else now than when you"
-        f" looked; {record.lapsed} votes have lapsed",
+        f" looked{lapsed}",
         hint="look at it again, proposal.refresh().diff(), and vote on that",
     )
 

@@ -306,6 +306,12 @@ def test_a_branch_is_proposed(place):
     )
 
 
+def test_what_has_expired_is_not_withdrawn(place):
+    made = data("team", "propose", "B", "--set", "x=1", "--until", "1us", member="ann")
+    assert "is expired" in refused("team", "withdraw", "B", code=2, member="ann")
+    assert data("team", "proposal", made["id"])["status"] == "expired"
+
+
 def test_what_has_several_lines_is_one_row_of_a_table(place):
     done("team", "propose", "a\nb", "--set", "x=1", "--until", "2h", member="ann")
     heading, row = done("team", "proposals").splitlines()

@@ -125,7 +125,7 @@ def test_votes_lapse_when_the_result_would_be_another(team):
     proposal = team.propose("spend", lambda state: state.counter("budget").add(-30), quorum=2)
     proposal.approve("critic")
     team.transact(lambda state: state.counter("budget").add(-50))
-    with pytest.raises(Conflict, match=r"would change something else now.*1 votes have lapsed"):
+    with pytest.raises(Conflict, match=r"something else now.*the votes for that have lapsed"):
         proposal.approve("ann")
     assert (proposal.refresh().votes, proposal.lapsed) == ((), 1)
     assert [(each.old, each.new) for each in proposal.diff()] == [(50, 20)]
@@ -238,6 +238,37 @@ def test_a_voter_with_a_slow_clock_does_not_vote_after_the_deadline(team, clock)
     clock.now -= 3_600_000_000
     with pytest.raises(IllegalTransition):
         proposal.approve()
+
+
+def test_after_its_time_nobody_withdraws_it(team, clock):
+    proposal = team.propose("switch", switch, until="2h")
+    clock.now = proposal.until
+    with pytest.raises(IllegalTransition, match="is expired"):
+        proposal.withdraw(why="late")
+    assert (proposal.status, proposal.why, team.proposal(proposal.id).status) == (
+        ("expired", "", "expired")
+    )
+
+
+def test_history_has_no_vote_that_was_refused(team, clock):
+    first = team.propose("first", switch, quorum=2, until="2h")
+    second = team.propose("second", lambda state: state.counter("budget").add(1), quorum=2)
+    second.approve("critic")
+    team.transact(lambda state: state.update(budget=0), "moved")
+    with pytest.raises(Conflict):
+        second.approve("ann")
+    with pytest.raises(Denied):
+        team.propose("third", switch, of=["ann"]).approve("critic")
+    clock.now = first.until
+    for refused in (lambda: first.reject("ann"), lambda: first.withdraw()):
+        with pytest.raises(IllegalTransition):
+            refused()
+    assert [(each.message, each.author) for each in team.state.log(limit=4)] == [
+        ("expired: first", "planner"),
+        ("propose third", "planner"),
+        ("votes lapse: second", "planner"),
+        ("moved", "planner"),
+    ]
 
 
 def test_only_the_named_members_vote(team):
