@@ -254,7 +254,7 @@ class Codecs:
     def opaque(self) -> Codecs:
         """Return the same codecs with `opaque`."""
         other = copy(self)
-        other._opaque = True
+        other._opaque = True  # noqa: SLF001 - of this class
         return other
 
     @property

@@ -20,8 +20,10 @@ Rules
    landed, because its change is in the state (`merge_proposals`). Votes that are enough only
    together do not land it: that is the next voter's.
 
-The time is that of the repo's clock, and never before the last commit: a voter whose clock is slow
-cannot vote after a deadline that others have seen pass.
+The time is that of the repo's clock, and never before the last commit: the time of a team is that
+of its fastest clock. So no proposal of a member whose clock is slow has expired when it is made,
+and nobody votes after a deadline if others have committed anything since. Looking commits nothing:
+where clocks differ, one may see that a proposal has expired while another can vote.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ from weakref import WeakKeyDictionary
 
 from otolith.core import Backend
 from otolith.durations import duration_microseconds, duration_seconds
-from otolith.errors import Error, Fenced, Invalid, TimedOut
+from otolith.errors import Error, Fenced, TimedOut
 from otolith.signs_of_life import Renewal
 from otolith.stores import Subscription, news_of
 from otolith.teams.team_context import TeamContext

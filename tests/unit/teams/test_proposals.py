@@ -260,7 +260,7 @@ def test_history_has_no_vote_that_was_refused(team, clock):
     with pytest.raises(Denied):
         team.propose("third", switch, of=["ann"]).approve("critic")
     clock.now = first.until
-    for refused in (lambda: first.reject("ann"), lambda: first.withdraw()):
+    for refused in (lambda: first.reject("ann"), first.withdraw):
         with pytest.raises(IllegalTransition):
             refused()
     assert [(each.message, each.author) for each in team.state.log(limit=4)] == [
@@ -269,6 +269,18 @@ def test_history_has_no_vote_that_was_refused(team, clock):
         ("votes lapse: second", "planner"),
         ("moved", "planner"),
     ]
+
+
+def test_what_has_expired_stays_so_for_a_slow_clock(repo, team, clock):
+    proposal = team.propose("switch", switch, quorum=1, until="2h")
+    clock.now = proposal.until
+    with pytest.raises(IllegalTransition):
+        proposal.approve("critic")
+    clock.now -= 3_600_000_000
+    again = repo.team("research", member="ann").proposal(proposal.id)
+    assert again.status == "expired"
+    with pytest.raises(IllegalTransition, match="is expired"):
+        again.approve()
 
 
 def test_only_the_named_members_vote(team):
