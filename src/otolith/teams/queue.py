@@ -403,13 +403,13 @@ class FairQueue:
     def eta_seconds(self) -> float | None:
         """Return how long this member will probably wait; None if that is not known.
 
-        It is computed from how long slots were used lately.
+        It is computed from how long slots were used lately: until one was given back, nobody knows.
         """
         draft, place = self._queue.read(), self.position()
-        if place is None or not draft.counts["grants"]:
+        mean = int(draft.counts["mean_use"])
+        if place is None or not mean:
             return None
-        turns = place // int(draft.counts["slots"]) + 1
-        return turns * int(draft.counts["mean_use"]) / 1_000_000
+        return (place // int(draft.counts["slots"]) + 1) * mean / 1_000_000
 
     def waiting(self) -> list[str]:
         """Return the members of the waiting requests, in the order in which they will be served."""

@@ -93,11 +93,23 @@ def test_the_position_and_the_expected_time_are_told(repo):
     assert first.waiting() == ["b", "c"]
     assert (second.position(), third.position()) == (0, 1)
     assert [slot.member for slot in first.used()] == ["a"]
-    assert second.eta_seconds() is not None
+    assert second.eta_seconds() is None, "no slot was given back yet"
     first.release()
     for thread in threads:
         thread.join()
     assert first.used() == []
+
+
+def test_the_expected_time_is_known_from_former_uses(repo):
+    first, second = queue_of(repo, "a"), queue_of(repo, "b")
+    with first:
+        pass
+    with first:
+        thread = Thread(target=lambda: second.acquire() and second.release())
+        thread.start()
+        wait_for(lambda: second.position() == 0)
+        assert second.eta_seconds() > 0
+    thread.join()
 
 
 def test_first_come_first_served_where_fairness_is_not_asked_for(repo):
