@@ -16,6 +16,7 @@ from otolith.core import Backend, Branch, Commit, scope_ref
 from otolith.durations import Duration
 from otolith.errors import (
     AlreadyCommitted,
+    BadRef,
     BadValue,
     CommitNotFound,
     Conflict,
@@ -452,9 +453,10 @@ class Team(Generic[S]):
 
         Raises:
             Denied: another member works on it.
+            BadRef: it is not the name of a session.
             Fenced: the team's state was rolled back to before a handoff: hand it over to yourself.
         """
-        context = self._context
+        context, id = self._context, _session_id(id)
 
         def take(state: S) -> SessionOwner:
             found = session_owner(context.records, id)
@@ -499,8 +501,9 @@ class Team(Generic[S]):
         Raises:
             Denied: another member works on it.
             KeyNotFound: there is no such member.
+            BadRef: it is not a session.
         """
-        context, id = self._context, session.session if isinstance(session, Branch) else session
+        context, id = self._context, _session_id(session)
         context.join()
 
         def check(records: TeamRecords) -> int:
@@ -530,6 +533,23 @@ class Team(Generic[S]):
 
     def _session_fence(self, id: str) -> str:
         return self._leases.full_name(f"session/{id}")
+
+
+def _session_id(session: str | Branch) -> str:
+    """Return the id of a session that is given by it, or as a handle.
+
+    Raises:
+        BadRef: it is something else.
+    """
+    if isinstance(session, Branch):
+        if session.scope != "session":
+            raise BadRef(
+                f"the state of {session.scope} {session.session} is not a session",
+                hint="members work on sessions: team.session(id)",
+            )
+        session = session.session
+    scope_ref("session", session, "main")  # refuses what is not a name
+    return session
 
 
 def _text(error: Exception) -> str:

@@ -297,6 +297,25 @@ def test_a_session_cannot_be_handed_to_a_stranger(planner):
     assert planner.session("trip")["a"] == 1
 
 
+@pytest.mark.parametrize("session", ["", None, 5, 3.5, b"x", ("a",), "\ud800"])
+def test_what_is_no_session_has_no_owner(planner, session):
+    with pytest.raises(BadRef):
+        planner.handoff(session, to="planner")
+    with pytest.raises(BadRef):
+        planner.session(session)
+    assert planner.sessions() == []
+
+
+def test_the_state_of_a_team_or_a_user_is_not_handed_over(repo, planner):
+    for state in (planner.state, repo.user("ann")):
+        state["x"] = 1
+        with pytest.raises(BadRef, match="is not a session"):
+            planner.handoff(state, to="planner")
+        assert not state.is_clean
+        state.discard()
+    assert planner.sessions() == []
+
+
 def test_a_session_of_a_removed_member_is_taken_with_what_was_stashed(planner, critic):
     trip = critic.session("trip")
     trip["a"] = 1
