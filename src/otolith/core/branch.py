@@ -226,10 +226,7 @@ class Branch(StateReader, MutableMapping[str, Any]):
 
     @synchronized
     def diff(self, old: Target | None = None, new: Target | None = None) -> list[Change]:
-        """Return what changed from one commit to another.
-
-        `new` is the staged state by default, `old` the head.
-        """
+        """Return what changed from `old`, or the head, to `new`, or the staged state."""
         before = self.resolve(old).cell if old is not None else self._committer.head_cell
         after = self.resolve(new).cell if new is not None else self._flushed_root()
         return without_reserved(differences(self._tree.frozen(), before, after))
@@ -568,9 +565,8 @@ class Branch(StateReader, MutableMapping[str, Any]):
         if target is not None and steps is not None:
             raise Invalid("rollback: target and steps are both given", hint="give one of them")
         self._flushed_root()  # changes in place are dropped too, or stay staged if this fails
-        goal = (
-            self.earlier(1 if steps is None else steps) if target is None else self.resolve(target)
-        )
+        count = 1 if steps is None else steps
+        goal = self.earlier(count) if target is None else self.resolve(target)
         message = f"rollback to {goal.short} {goal.message}".rstrip()
         details = self._committer.details(message, None, "rollback", {"to": goal.id})
         try:
@@ -671,6 +667,10 @@ class Branch(StateReader, MutableMapping[str, Any]):
         """Let all commits of this handle, and of its forks, have this author and these fences."""
         check_argument(author, "author", str, "a name")
         self._committer.author, self._committer.fences = author, dict(fences or {})
+
+    def look_only(self, refusal: Callable[[], Error]) -> None:
+        """Refuse all that this handle would write, with an error."""
+        self._committer.refusal = refusal
 
     def carry(self, fences: Mapping[str, int] = {}, *, reads: Mapping[str, Hash] = {}) -> None:
         """Let the commit of what is staged have more fences and reads; `discard` drops them too."""

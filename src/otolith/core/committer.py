@@ -47,6 +47,7 @@ from otolith.core.trees.layout import cell_links
 from otolith.errors import (
     CommitNotFound,
     Contention,
+    Error,
     Invalid,
     KeyNotFound,
     MergeConflict,
@@ -87,6 +88,7 @@ class Committer:
         self.stash = Stash(backend, ref, fences=self.all_fences)
         self.author: str | None = None  # of all commits that do not name one
         self.fences: Mapping[str, int] = {}  # of all writes
+        self.refusal: Callable[[], Error] | None = None  # of all writes
         # What goes with the commit of what is staged.
         self._fences_carried: dict[str, int] = {}
         self._reads_carried: dict[str, Hash] = {}
@@ -104,12 +106,14 @@ class Committer:
         return self.head.cell if self.head is not None else EMPTY_MAP
 
     def all_fences(self) -> dict[str, int]:
-        """Return what every write of this handle carries."""
+        """Return what every write of this handle carries; an error if it may not write."""
+        if self.refusal is not None:
+            raise self.refusal()
         return {**self._backend.fences(), **self.fences}
 
     def move(self, ref: str, old: Hash | None, new: Commit, *, note: str) -> None:
         """Move a branch to a commit that is there."""
-        self._backend.move(ref, old, new, note=note, fences=self.fences)
+        self._backend.move(ref, old, new, note=note, fences=self.all_fences())
 
     def details(
         self, message: str, author: str | None, kind: str, meta: Mapping[str, Any] | None = None

@@ -36,6 +36,8 @@ class TeamContext(Generic[S]):
         self.backend = backend
         self.open = open
         self.state = open()
+        if member is None:
+            self.state.look_only(self._no_member)
         self.records = TeamRecords(self.state)
         self.name = member
         self._scratch: S | None = None
@@ -55,11 +57,14 @@ class TeamContext(Generic[S]):
             Invalid: the team was opened without one.
         """
         if self.name is None:
-            raise Invalid(
-                f"team {self.id} was opened without a member, only to look",
-                hint=f"open it with repo.team({self.id!r}, member=…)",
-            )
+            raise self._no_member()
         return self.name
+
+    def _no_member(self) -> Invalid:
+        return Invalid(
+            f"team {self.id} was opened without a member, only to look",
+            hint=f"open it with repo.team({self.id!r}, member=…)",
+        )
 
     @contextmanager
     def scratch(self) -> Iterator[S]:

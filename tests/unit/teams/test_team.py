@@ -61,9 +61,20 @@ def test_who_only_looks_does_not_join_and_cannot_write(repo, planner):
         lambda: guest.lease("browser"),
         lambda: guest.queue("gpu").acquire(),
         lambda: guest.propose("x", lambda state: None),
+        lambda: guest.state.fork("idea"),
+        lambda: guest.state.undo(),
+        lambda: guest.state.transact(lambda state: state.update(x=2)),
     ):
         with pytest.raises(Invalid, match="member"):
             write()
+    head = guest.state.head
+    guest.state["x"] = 2
+    for write in (guest.state.commit, guest.state.stash):
+        with pytest.raises(Invalid, match="opened without a member"):
+            write()
+    guest.state.discard()
+    assert planner.state.refresh() == head
+    assert list(repo.branches("research", scope="team")) == ["main"]
     assert [member.name for member in guest.members()] == ["planner"]
 
 
