@@ -42,6 +42,15 @@ def duration_microseconds(time: object) -> int | None:
     return found if found is not None and 0 <= found < _LONGEST else None
 
 
+def wait_seconds(time: object, name: str) -> float:
+    """Return the seconds of a `Duration` to wait at most; 0 is not to wait.
+
+    Raises:
+        Invalid: it is not a duration.
+    """
+    return 0.0 if duration_microseconds(time) == 0 else duration_seconds(time, name)
+
+
 def duration_seconds(time: object, name: str) -> float:
     """Return the seconds of a `Duration` above 0; `name` is what the user calls it.
 

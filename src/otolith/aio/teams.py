@@ -24,6 +24,7 @@ from otolith.aio.lanes import Lane
 from otolith.aio.mirror import Mirror, next_few
 from otolith.aio.surface import Versioned
 from otolith.aio.waits import Bell
+from otolith.durations import Duration, wait_seconds
 from otolith.errors import Error, Fenced
 
 
@@ -76,9 +77,10 @@ class Watch(Mirror, plain=teams.Watch):
         return self._cursor if is_ahead else self.plain.cursor
 
     @wraps(teams.Watch.next)
-    async def next(self, timeout_seconds: float | None = None) -> WatchedChange | None:
+    async def next(self, timeout_seconds: Duration | None = None) -> WatchedChange | None:
         """Return the next change; None if there was none for so long."""
-        deadline = self._lane.threads.waits.deadline(timeout_seconds)
+        longest = None if timeout_seconds is None else wait_seconds(timeout_seconds, "timeout")
+        deadline = self._lane.threads.waits.deadline(longest)
         while not self._ahead:
             if not await self._is_ready(deadline):
                 return None

@@ -12,7 +12,7 @@ from typing import Any
 
 from otolith import text as text_room
 from otolith.core import Path, StateReader, format_path
-from otolith.errors import BadPath, BadValue
+from otolith.errors import BadPath, BadValue, Invalid
 from otolith.state.open_documents import OpenDocuments
 
 TYPE_CHECKING = False
@@ -47,6 +47,7 @@ class EditableText(ABC):
 
     def insert(self, index: int, text: str) -> None:
         """Put text in before a position."""
+        _check_position(self.path, index)
         self._replace(index, index, text)
 
     def append(self, text: str) -> None:
@@ -149,20 +150,26 @@ class TextHandle(EditableText):
 
         Raises:
             BadValue: it is not a str, or has lone surrogates.
+            Invalid: the position is not a whole number.
             ReadOnly: this is the text of a snapshot.
         """
         if type(text) is not str or not text.isascii():
             _check(self.path, text)
+        if type(index) is not int:
+            _check_position(self.path, index)
         with self.lock:
             self._documents.writable_editor(self._path).insert(index, text)
 
     def delete(self, start: int, stop: int | None = None) -> None:
         """Take out the characters from `start` up to `stop`, or up to the end."""
+        if type(start) is not int or type(stop) is not int:
+            _check_range(self.path, start, stop)
         with self.lock:
             self._documents.writable_editor(self._path).delete(start, stop)
 
     def _replace(self, start: int, stop: int | None, text: str) -> None:
         _check(self.path, text)
+        _check_range(self.path, start, stop)
         with self.lock:
             editor = self._documents.writable_editor(self._path)
             start, stop, _ = slice(start, stop).indices(editor.length)
@@ -195,6 +202,7 @@ class LiveText(EditableText):
 
     def _replace(self, start: int, stop: int | None, text: str) -> None:
         _check(self.path, text)
+        _check_range(self.path, start, stop)
         with self.lock:
             old = self.value
             start, stop, _ = slice(start, stop).indices(len(old))
@@ -212,3 +220,19 @@ def _check(path: str, text: object) -> None:
             f"{path}: a text cannot hold lone surrogates",
             hint="decode it with errors='replace', or assign a str",
         ) from None
+
+
+def _check_range(path: str, start: object, stop: object) -> None:
+    """Refuse what does not name a range of a text, as slices do; None is its start or end."""
+    for end in (start, stop):
+        if end is not None:
+            _check_position(path, end)
+
+
+def _check_position(path: str, at: object) -> None:
+    """Refuse what does not name a place in a text."""
+    if not hasattr(at, "__index__"):
+        raise Invalid(
+            f"{path}: a position must be a whole number, got {at!r}",
+            hint="count characters from 0",
+        )

@@ -29,8 +29,9 @@ from otolith.core import (
     format_path,
     parse_path,
 )
+from otolith.durations import Duration, wait_seconds
 from otolith.errors import Closed, Corrupt, NotFound, RefNotFound
-from otolith.shapes import check_argument
+from otolith.shapes import NOTHING, check_argument
 from otolith.stores import Subscription, news_of
 from otolith.types import Hash, short_repr
 
@@ -118,6 +119,7 @@ class Watch:
         resolve: Callable[[str], Commit],
     ) -> None:
         check_argument(prefix, "prefix", str, "a path as text")
+        check_argument(since, "since", (Commit, str, NOTHING), "a commit, its name or a cursor")
         path = prefix.rstrip("/")
         self._backend = backend
         self.ref = ref
@@ -147,14 +149,16 @@ class Watch:
         """Where to go on after the last change; None before there was a commit."""
         return self._position.cursor
 
-    def next(self, timeout_seconds: float | None = None) -> WatchedChange | None:
-        """Return the next change; None if there was none for so long.
+    def next(self, timeout_seconds: Duration | None = None) -> WatchedChange | None:
+        """Return the next change; None if there was none for so long, such as 5 or "1m".
 
         Raises:
+            Invalid: that is not a duration.
             RefNotFound: the branch was deleted.
             Closed: the watch was closed.
         """
-        deadline = None if timeout_seconds is None else monotonic() + timeout_seconds
+        longest = None if timeout_seconds is None else wait_seconds(timeout_seconds, "timeout")
+        deadline = None if longest is None else monotonic() + longest
         while True:
             found = self._next_of_commit()
             if found is not None:

@@ -20,7 +20,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from otolith.core import Branch, Commit, Path, PathConflict
 from otolith.errors import Conflict, Invalid, KeyNotFound
-from otolith.shapes import NOTHING, Shape, fields
+from otolith.shapes import NOTHING, Shape, check_argument, fields
 from otolith.teams.records import INBOX, SETTLED, TeamRecords
 from otolith.types import short_repr
 
@@ -171,10 +171,12 @@ class Inbox(Sequence[C], Generic[C]):
 
     def __getitem__(self, at: Any) -> Any:
         """Return a conflict by its place, its path, its id or the beginning of it."""
+        check_argument(at, "a conflict", (int, slice, str), "a number, a path or an id")
         if not isinstance(at, str):
             return self._entries[at]
-        found = [each for each in self._entries if at == each.path or each.id.startswith(at)]
-        if len(found) != 1 or not at:
+        named = [each for each in self._entries if at and each.id.startswith(at)]
+        found = [each for each in self._entries if at == each.path] or named
+        if len(found) != 1:
             what = f"{len(found)} conflicts fit" if found else "there is no conflict"
             raise KeyNotFound(f"{what} {at!r}", hint="list(team.inbox) shows them")
         return found[0]

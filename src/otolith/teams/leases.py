@@ -25,7 +25,7 @@ from typing import Any, Self
 
 from otolith import environment
 from otolith.core import Backend, MapEdit, SharedMap, shared_ref
-from otolith.durations import Duration, duration_seconds
+from otolith.durations import Duration, duration_seconds, wait_seconds
 from otolith.errors import Fenced, Invalid, TimedOut
 from otolith.shapes import Shape, fields
 from otolith.signs_of_life import STAMP, SignsOfLife
@@ -35,7 +35,6 @@ from otolith.teams.requests import (
     Request,
     carry_in_commits,
     wait_for,
-    wait_seconds,
 )
 from otolith.teams.team_context import TeamContext
 from otolith.types import short_repr
@@ -288,7 +287,7 @@ class TeamLease:
         self._leases = leases
         self._member = member
         self._ttl_seconds = duration_seconds(ttl, "ttl")
-        self._wait_seconds = None if wait is None else wait_seconds(wait)
+        self._wait_seconds = None if wait is None else wait_seconds(wait, "wait")
         self._request: LeaseRequest | None = None
 
     def __repr__(self) -> str:

@@ -67,7 +67,7 @@ PROPOSAL_TABLE: dict[tuple[str, str], str] = {
 }
 """The statechart of a proposal: `Chart.from_table(PROPOSAL_TABLE, initial="open")` draws it."""
 
-_STATUSES = ("landed", "vetoed", "rejected", "withdrawn", "expired", "open")
+STATUSES = ("landed", "vetoed", "rejected", "withdrawn", "expired", "open")
 """In a merge, the first one that either side has come to holds: what has landed is in the state."""
 
 Quorum: TypeAlias = int | float | str
@@ -151,7 +151,7 @@ class ProposalRecord:
         }
         for name in ("voters", "vetoers"):
             found[name] = tuple(several(found[name], f"the {name} of {what}", str))
-        if found["status"] not in _STATUSES:
+        if found["status"] not in STATUSES:
             raise Corrupt(f"{what} is {found['status'][:80]!r}", hint="run otolith fsck")
         return cls(id, **found)
 
@@ -631,7 +631,7 @@ def merge_proposals(base: Any, ours: Any, theirs: Any) -> Any:
     if any(_made(each) != _made(before) for each in (mine, yours)):
         return NotImplemented
     ends = [each for each in (mine, yours) if each.status != before.status] or [before]
-    end = min(ends, key=lambda each: (_STATUSES.index(each.status), each.why))
+    end = min(ends, key=lambda each: (STATUSES.index(each.status), each.why))
     names = sorted(mine.votes.keys() | yours.votes.keys())
     votes = {
         name: _last_vote(*(each.votes.get(name) for each in (before, mine, yours)))

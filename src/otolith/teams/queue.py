@@ -33,13 +33,13 @@ from typing import Any, Literal, Self
 
 from otolith import environment
 from otolith.core import MapEdit, SharedMap, shared_ref
-from otolith.durations import Duration, duration_seconds
+from otolith.durations import Duration, duration_seconds, wait_seconds
 from otolith.errors import Corrupt, Fenced, Invalid, TimedOut
 from otolith.shapes import Shape, fields, mapping
 from otolith.signs_of_life import STAMP, SignsOfLife
 from otolith.teams.leases import TeamLeases
 from otolith.teams.members import check_short_name
-from otolith.teams.requests import Request, wait_for, wait_seconds
+from otolith.teams.requests import Request, wait_for
 from otolith.types import short_repr
 
 _TICKET: Shape = {"member": str, "number": int, **STAMP}
@@ -384,7 +384,7 @@ class FairQueue:
         self._queue = _SharedQueue(leases, name, slots=slots, is_fair=fair == "member")
         self._member = leases.context.name
         self._ttl_seconds = duration_seconds(ttl, "ttl")
-        self._wait_seconds = None if wait is None else wait_seconds(wait)
+        self._wait_seconds = None if wait is None else wait_seconds(wait, "wait")
         self._thread = local()
 
     def __repr__(self) -> str:

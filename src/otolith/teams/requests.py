@@ -28,7 +28,6 @@ from typing import Any, Self
 from weakref import WeakKeyDictionary
 
 from otolith.core import Backend
-from otolith.durations import duration_microseconds, duration_seconds
 from otolith.errors import Error, Fenced, TimedOut
 from otolith.signs_of_life import Renewal
 from otolith.stores import Subscription, news_of
@@ -248,15 +247,6 @@ class ThreadLines:
 
 
 _lines = ThreadLines()
-
-
-def wait_seconds(wait: object) -> float:
-    """Return the longest time to wait; 0 is not to wait.
-
-    Raises:
-        Invalid: it is not a duration.
-    """
-    return 0.0 if duration_microseconds(wait) == 0 else duration_seconds(wait, "wait")
 
 
 if hasattr(os, "register_at_fork"):  # Windows has no fork

@@ -25,7 +25,7 @@ from otolith.errors import (
     KeyNotFound,
     SchemaMismatch,
 )
-from otolith.shapes import FUNCTION, check_argument
+from otolith.shapes import FUNCTION, NOTHING, check_argument
 from otolith.stores import Batch
 from otolith.teams.change_watch import Watch
 from otolith.teams.handoff import SessionOwner, not_yours, put_owner, session_owner, session_owners
@@ -50,6 +50,7 @@ from otolith.teams.members import (
 )
 from otolith.teams.messages import TeamMessage, send_message, take_messages, unread_messages
 from otolith.teams.proposals import (
+    STATUSES,
     Proposal,
     Quorum,
     make_proposal,
@@ -289,7 +290,15 @@ class Team(Generic[S]):
         )
 
     def proposals(self, *, status: str | None = None) -> list[Proposal]:
-        """Return all proposals, or those with a status such as "open", the oldest first."""
+        """Return all proposals, or those with a status such as "open", the oldest first.
+
+        Raises:
+            Invalid: no proposal has this status.
+        """
+        if status not in (None, *STATUSES):
+            raise Invalid(
+                f"{status!r} is no status of a proposal", hint=f"ask for {', '.join(STATUSES)}"
+            )
         records = proposal_records(self._context.committed())
         found = [Proposal(self._context, each) for each in records]
         return [each for each in found if status is None or each.status == status]
@@ -345,6 +354,8 @@ class Team(Generic[S]):
             KeyNotFound: there is no such conflict, or it was decided already.
             Conflict: the path was changed since the conflict was read.
         """
+        wanted = "a conflict of team.inbox, its path or its id"
+        check_argument(conflict, "conflict", (str, InboxConflict), wanted)
         entry = self.inbox[conflict] if isinstance(conflict, str) else conflict
         context = self._context
 
@@ -371,6 +382,9 @@ class Team(Generic[S]):
         exception, leave the conflict in the inbox with a note why.
         """
         check_argument(resolver, "resolver", FUNCTION, "a function of a conflict")
+        check_argument(
+            check, "check", (FUNCTION, NOTHING), "a function of a conflict and an answer"
+        )
         for conflict in self.inbox:
             note = self._try_resolver(resolver, conflict, check)
             if note:

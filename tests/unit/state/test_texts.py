@@ -16,6 +16,7 @@ from otolith.errors import (
     BadPath,
     BadValue,
     Corrupt,
+    Invalid,
     KeyNotFound,
     MergeConflict,
     MissingExtra,
@@ -121,6 +122,23 @@ def test_a_text_is_edited_by_str(any_text, part):
         any_text.insert(0, part)
     with pytest.raises(BadValue, match="edited by str"):
         any_text.edit(part)
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda text: text.insert(1.5, "x"),
+        lambda text: text.insert(None, "x"),
+        lambda text: text.delete("a", "b"),
+        lambda text: text.delete(0, 1.5),
+        lambda text: text.replace("a", 2, "x"),
+    ],
+)
+def test_a_position_is_a_whole_number(any_text, edit):
+    any_text.append("ab")
+    with pytest.raises(Invalid, match="notes/report: a position must be a whole number"):
+        edit(any_text)
+    assert str(any_text) == "ab"
 
 
 def test_an_edit_replaces_only_the_words_that_differ(any_text):

@@ -154,6 +154,26 @@ def test_a_decision_that_makes_no_sense_is_refused(team, decision):
     assert len(team.inbox) == 1
 
 
+@pytest.mark.parametrize("which", [None, 5, 1.5, b"owner", ["owner"]])
+def test_a_conflict_is_named_by_itself_its_path_or_its_id(team, which):
+    fork = fork_of(team, "try", "critic", owner="critic")
+    team.transact(lambda state: state.update(owner="planner"))
+    team.merge(fork)
+    with pytest.raises(Invalid, match=r"a conflict of team\.inbox"):
+        team.resolve(which, take="ours")
+    if which != 5:
+        with pytest.raises(Invalid, match="a number, a path or an id"):
+            team.inbox[which]
+    with pytest.raises(KeyNotFound, match="there is no conflict ''"):
+        team.inbox[""]
+    assert len(team.inbox) == 1
+
+
+def test_what_checks_answers_is_a_function(team):
+    with pytest.raises(Invalid, match="check must be a function"):
+        team.resolve_all(lambda conflict: 1, check=5)
+
+
 def test_a_resolver_decides_and_leaves_what_it_cannot(team):
     fork = fork_of(team, "try", "critic", owner="critic", stock=7, notes="theirs", plan="x")
     team.transact(lambda state: state.update(owner="planner", stock=3, notes="ours", plan="y"))

@@ -360,6 +360,12 @@ def test_proposals_are_listed_by_age_and_found_by_their_first_letters(team):
             team.proposal(id)
 
 
+@pytest.mark.parametrize("status", ["zz", 5, ""])
+def test_a_status_that_no_proposal_has_is_refused(team, status):
+    with pytest.raises(Invalid, match=r"is no status of a proposal.*landed"):
+        team.proposals(status=status)
+
+
 def test_drafts_of_proposals_survive_a_collection(repo, team):
     proposal = team.propose("switch", switch, quorum=1)
     otolith.care.prune(repo, expire_seconds=0)

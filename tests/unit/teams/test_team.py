@@ -62,7 +62,7 @@ def test_who_only_looks_does_not_join_and_cannot_write(repo, planner):
         lambda: guest.queue("gpu").acquire(),
         lambda: guest.propose("x", lambda state: None),
         lambda: guest.state.fork("idea"),
-        lambda: guest.state.undo(),
+        guest.state.undo,
         lambda: guest.state.transact(lambda state: state.update(x=2)),
     ):
         with pytest.raises(Invalid, match="member"):

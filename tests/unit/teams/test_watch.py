@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from datetime import timedelta
 from threading import Thread
 
 import pytest
@@ -152,6 +153,25 @@ def test_a_watch_of_a_branch_that_was_deleted_says_so(repo, team):
 def test_a_prefix_must_be_a_path(team):
     with pytest.raises(Invalid):
         team.watch(7)
+
+
+@pytest.mark.parametrize("since", [5, b"x", [], 1.5])
+def test_a_watch_begins_at_a_place_in_history(team, since):
+    with pytest.raises(Invalid, match="since must be"):
+        team.watch(since=since)
+
+
+@pytest.mark.parametrize("timeout", ["soon", [], float("nan"), -1, "-1s", True])
+def test_a_watch_waits_for_a_duration(team, timeout):
+    with team.watch() as watch, pytest.raises(Invalid, match="timeout must be a time"):
+        watch.next(timeout)
+
+
+def test_a_watch_takes_durations_as_they_are_written(team):
+    with team.watch() as watch:
+        assert [watch.next(each) for each in ("1ms", 0, "0s", timedelta(milliseconds=1))] == (
+            [None] * 4
+        )
 
 
 def test_a_path_that_comes_and_goes_is_one_change_each(team):
