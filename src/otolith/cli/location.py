@@ -358,7 +358,8 @@ def acting_member(options: GlobalOptions) -> str:
     Raises:
         UsageError: none is named.
     """
-    member = options.member or os.environ.get("OTOLITH_MEMBER")
+    named = options.member
+    member = os.environ.get("OTOLITH_MEMBER") if named is None else named
     if not member:
         raise click.UsageError("which member acts?\nname it: --as MEMBER, or set $OTOLITH_MEMBER")
     return member

@@ -332,6 +332,18 @@ def test_rejecting_withdrawing_and_vetoes(place):
     assert "x" not in state()
 
 
+def test_what_is_empty_does_not_count_as_left_out(place):
+    done("team", "propose", "B", "--set", "plan=B", "--quorum", "1", member="ann")
+    for word in ("approve", "reject"):
+        assert "--effect is empty" in refused(
+            "team", word, "B", "--effect", "", code=2, member="ann"
+        )
+    for words in (["--as", "", "team", "approve", "B"], ["team", "approve", "B", "--as", ""]):
+        result = run(*words, OTOLITH_MEMBER="ann")
+        assert (result.exit_code, "which member acts?" in result.stderr) == (2, True)
+    assert state()["plan"] == "A"
+
+
 def test_a_veto_of_one_who_does_not_vote(place):
     words = ["--set", "x=1", "--quorum", "1", "--of", "ann", "--veto", "bob"]
     shown = done("team", "propose", "B", *words, member="ann")

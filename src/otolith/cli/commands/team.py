@@ -444,7 +444,7 @@ def _terminal_hints(id: str) -> Iterator[None]:
 
 _why = click.option("--why", default="", metavar="TEXT", help="The reason, for the others.")
 _effect = click.option(
-    "--effect", default="", metavar="DIGITS",
+    "--effect", metavar="DIGITS",
     help="Refuse if it would change something else than `proposal ID` has shown.",
 )  # fmt: skip
 
@@ -455,7 +455,7 @@ _effect = click.option(
 @_effect
 @json_option
 @click.pass_obj
-def approve(options: GlobalOptions, *, word: str, why: str, effect: str) -> None:
+def approve(options: GlobalOptions, *, word: str, why: str, effect: str | None) -> None:
     """Vote for a proposal. It lands with the last approval that it needs."""
     _vote(options, word, effect, lambda made: made.approve(why=why))
 
@@ -466,7 +466,7 @@ def approve(options: GlobalOptions, *, word: str, why: str, effect: str) -> None
 @_effect
 @json_option
 @click.pass_obj
-def reject(options: GlobalOptions, *, word: str, why: str, effect: str) -> None:
+def reject(options: GlobalOptions, *, word: str, why: str, effect: str | None) -> None:
     """Vote against a proposal. A later vote of yours takes the place of an earlier one."""
     _vote(options, word, effect, lambda made: made.reject(why=why))
 
@@ -478,20 +478,23 @@ def reject(options: GlobalOptions, *, word: str, why: str, effect: str) -> None:
 @click.pass_obj
 def withdraw(options: GlobalOptions, *, word: str, why: str) -> None:
     """Take a proposal of your own back."""
-    _vote(options, word, "", lambda made: made.withdraw(why=why))
+    _vote(options, word, None, lambda made: made.withdraw(why=why))
 
 
 def _vote(
-    options: GlobalOptions, word: str, effect: str, vote: Callable[[Proposal], Proposal]
+    options: GlobalOptions, word: str, effect: str | None, vote: Callable[[Proposal], Proposal]
 ) -> None:
     """Change a proposal, and print what became of it.
 
     Raises:
         Conflict: its effect is not the one that was named.
+        UsageError: the one that was named is empty, which would fit any.
     """
+    if effect == "":
+        raise click.UsageError("--effect is empty\nname the one that `proposal ID` has shown")
     with open_team(options, acts=True, read_only=False) as found, _terminal_hints(found.id):
         made = _proposal(found, word)
-        if not made.effect.startswith(effect):
+        if not made.effect.startswith(effect or ""):
             hint = f"look at it again: `otolith team proposal {made.id}`"
             raise terminal_error(Conflict, f"proposal {made.id} has another effect now", hint)
         _show_proposal(options, found, vote(made))
