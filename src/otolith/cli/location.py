@@ -13,7 +13,8 @@ Which one a command works on, the first that applies:
                 and `--team` name the state of a user, an application or a team instead
     branch      `-b`; place.json, unless another session was named; "main"
     team        of `otolith team …`: that of the command; `--team`; the only one of the store
-    member      `--as`; $OTOLITH_MEMBER. It must be named to change a team, and be a member of it
+    member      `--as`; $OTOLITH_MEMBER. It must be named to change a team, and be a member of it.
+                With `--as`, a session is that of the team in which somebody works on it
 
 Only `init`, `switch` and `demo` write place.json. Edits that are staged between two commands are
 stashed in the store, not beside it.
@@ -64,7 +65,9 @@ class StoreLocation:
     """Whether the session was named on this command line."""
     scope: str = "session"
     member: str | None = None
-    """Who commits, if it is the state of a team, and is opened to change it."""
+    """Who commits, as a member of a team, if it is opened to change it."""
+    team: str | None = None
+    """The team of the member."""
 
     @property
     def url(self) -> str:
@@ -300,21 +303,27 @@ def open_current(
         UsageError: nobody is named to change the state of a team.
     """
     location = find(options)
-    if location.scope == "team" and not read_only:
-        location = replace(location, member=acting_member(options))
-    elif options.member is not None and location.scope != "team":
+    acts = location.scope == "team" or options.member is not None
+    if acts and location.scope not in ("team", "session"):
         raise click.UsageError(
             f"--as names a member of a team, and this is a {location.scope}\nname one: --team ID"
         )
+    if acts and not read_only:
+        location = replace(location, member=acting_member(options))
     with open_repo(location.url, read_only=read_only, opaque=opaque) as repo:
         session = location.session if location.session is not None else only_state(repo)
         if location.member is not None:
-            check_team(repo, session)
-            check_member(repo.team(session), location.member)
+            team = session if location.scope == "team" else _team_of(repo, session)
+            location = replace(location, team=team)
+            check_team(repo, team)
+            check_member(repo.team(team), location.member)
         branch = open_branch(repo, location, session)
         current = OpenBranch(location, repo, branch)
-        if unstash:
-            branch.unstash()
+        if branch.is_clean:
+            if unstash:
+                branch.unstash()
+        elif not unstash:
+            branch.discard()  # a member's session comes with what was stashed; it stays stashed
         if must_exist:
             current.head()
         if options.branch is not None or location.is_named:
@@ -324,8 +333,11 @@ def open_current(
 
 def open_branch(repo: Repo, location: StoreLocation, session: str) -> Versioned:
     """Return the branch of a location; `session` is the id of its session, user, app or team."""
-    if location.member is not None:
-        return repo.team(session, member=location.member).open_branch(location.branch)
+    if location.team is not None:
+        team = repo.team(location.team, member=location.member)
+        if location.scope == "team":
+            return team.open_branch(location.branch)
+        return team.session(session, branch=location.branch)
     return Versioned(repo, session=session, branch=location.branch, scope=location.scope)
 
 
@@ -350,6 +362,23 @@ def only_state(repo: Repo, scope: str = "session") -> str:
 
 
 # Teams
+
+
+def _team_of(repo: Repo, session: str) -> str:
+    """Return the team in which somebody works on a session.
+
+    Raises:
+        UsageError: there is none, or several.
+    """
+    ids = [each.id for each in repo.sessions(scope="team")]
+    found = [id for id in ids if session in [each.session for each in repo.team(id).sessions()]]
+    if len(found) == 1:
+        return found[0]
+    who = f"teams {', '.join(found)} work" if found else "no team works"
+    raise click.UsageError(
+        f"--as names a member of a team, and {who} on session {session}\n"
+        "`otolith team handoff SESSION --to MEMBER` lets one work on a session of its own"
+    )
 
 
 def acting_member(options: GlobalOptions) -> str:

@@ -332,6 +332,35 @@ def test_rejecting_withdrawing_and_vetoes(place):
     assert "x" not in state()
 
 
+def test_a_session_is_worked_on_as_the_member_that_it_was_handed_to(place):
+    done("-s", "report", "set", "title", "Draft")
+    done("team", "handoff", "report", "--to", "bob", member="ann")
+    assert "no team works on session other" in refused(
+        "-s", "other", "set", "x", "1", code=2, member="bob"
+    )
+    denied = refused("-s", "report", "set", "title", "Mine", code=4, member="ann")
+    assert "bob works on session report" in denied
+    assert "did you mean bob?" in refused("-s", "report", "set", "x", "1", code=3, member="bo")
+    done("-s", "report", "set", "pages", "3", member="bob")
+    assert "[main" in done("-s", "report", "commit", "-m", "goes on", member="bob")
+    assert "goes on" in done("-s", "report", "log", member="bob")
+    with otolith.open("a.db") as repo:
+        report = repo.session("report")
+        assert (report.to_dict(), report.head.author) == ({"title": "Draft", "pages": 3}, "bob")
+    done("team", "handoff", "report", "--to", "ann", member="bob")
+    refused("-s", "report", "set", "pages", "4", code=4, member="bob")
+
+
+def test_a_session_of_one_of_several_teams(place):
+    done("team", "add", "bob", "--team", "design", "--as", "bob")
+    done("-s", "report", "set", "title", "Draft")
+    done("--team", "design", "team", "handoff", "report", "--to", "bob", member="bob")
+    done("-s", "report", "commit", "-m", "mine", member="bob")
+    done("--team", "research", "team", "handoff", "report", "--to", "bob", member="ann")
+    told = refused("-s", "report", "set", "x", "1", code=2, member="bob")
+    assert "teams design, research work on session report" in told
+
+
 def test_what_is_empty_does_not_count_as_left_out(place):
     done("team", "propose", "B", "--set", "plan=B", "--quorum", "1", member="ann")
     for word in ("approve", "reject"):
