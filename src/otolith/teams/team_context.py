@@ -14,7 +14,7 @@ from threading import RLock
 from typing import Any, Generic, Literal, TypeVar
 
 from otolith.core import Backend, Branch, Commit, Snapshot
-from otolith.errors import Denied, Fenced, Invalid
+from otolith.errors import Denied, Fenced, Invalid, Uncommitted
 from otolith.teams.members import Member, add_member, check_member_name, find_member, was_removed
 from otolith.teams.records import TeamRecords
 
@@ -197,6 +197,7 @@ class TeamContext(Generic[S]):
 
         Raises:
             Denied: the member was removed.
+            Uncommitted: the member has staged edits in the state.
         """
         self.join()
         tries_left = _TRIES
@@ -205,6 +206,11 @@ class TeamContext(Generic[S]):
                 return self.state.transact(
                     edit, message, author=author, meta=meta, reads=reads, if_moved=if_moved
                 )
+            except Uncommitted as error:
+                if self.state.is_clean:
+                    raise  # of another state, which the edit has used
+                what = f"{message or 'transact'}: there are staged edits in the state of {self.id}"
+                raise Uncommitted(what, hint=error.hint) from None
             except Fenced:
                 before, tries_left = self.state.head, tries_left - 1
                 self.look_for_removal()

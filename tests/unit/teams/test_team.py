@@ -78,6 +78,33 @@ def test_who_only_looks_does_not_join_and_cannot_write(repo, planner):
     assert [member.name for member in guest.members()] == ["planner"]
 
 
+@pytest.mark.parametrize(
+    ("write", "named"),
+    [
+        (lambda team: team.send("critic", "hi"), "message to critic"),
+        (lambda team: team.add("ann"), "add ann"),
+        (lambda team: team.propose("B", lambda state: state.update(x=2)), "propose B"),
+        (lambda team: team.session("trip"), "planner works on trip"),
+        (lambda team: team.transact(lambda state: None), "transact"),
+    ],
+)
+def test_what_cannot_be_written_beside_staged_edits_is_named(planner, critic, write, named):
+    critic.transact(lambda state: state.update(x=1))
+    planner.state["draft"] = 1
+    with pytest.raises(Uncommitted, match=f"^{named}: there are staged edits in the state of res"):
+        write(planner)
+    planner.state.commit("draft")
+    write(planner)
+
+
+def test_staged_edits_of_another_state_are_not_said_to_be_here(repo, planner):
+    notes = repo.session("notes")
+    notes["draft"] = 1
+    with pytest.raises(Uncommitted, match="there are staged edits on main"):
+        planner.transact(lambda state: notes.transact(lambda state: None))
+    notes.discard()
+
+
 def test_a_removed_member_cannot_write_by_any_way(repo, planner, critic):
     critic.transact(lambda state: state.update(x=1))
     handle = critic.state
