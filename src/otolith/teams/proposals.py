@@ -174,12 +174,14 @@ class ProposalRecord:
         status = PROPOSAL_TABLE.get((self.status, event))
         if status is None:
             allowed = tuple(each for state, each in PROPOSAL_TABLE if state == self.status)
-            raise IllegalTransition(
+            error = IllegalTransition(
                 f"proposal {self.id} {self.title!r} is {self.status}",
                 state=self.status,
                 event=event,
                 allowed=allowed,
             )
+            error.hint = "team.proposals(status='open') lists those that are open; or propose anew"
+            raise error
         return self if status == self.status else replace(self, status=status)
 
     def outcome(self, vote: Vote) -> str:
@@ -239,7 +241,7 @@ def needed_votes(quorum: Quorum | None, voters: Iterable[str]) -> int:
         return max(1, -int(-quorum * count // 1))
     if type(quorum) is int and 1 <= quorum <= count:
         return quorum
-    what = f"{quorum} approvals of {count} voters cannot be had"
+    what = f"{quorum} approvals cannot be had: the number of voters is {count}"
     is_number = type(quorum) in (int, float)
     raise Invalid(
         what if is_number else f"quorum must be a number, a share or 'all', got {quorum!r}",
@@ -447,7 +449,8 @@ class Proposal:
             record = proposal_record(self._context.records, self.id)
             if record.by != self._context.member:
                 raise Denied(
-                    f"{record.by} made proposal {record.id}", hint="vote against it: p.reject()"
+                    f"{record.by} made proposal {record.id}",
+                    hint=f"vote against it: {_named(record)}.reject()",
                 )
             if not self._is_late(record):
                 record = replace(record.after("withdraw"), why=why)
@@ -598,6 +601,11 @@ def _bytes(path: str) -> bytes:
     return path.encode("utf-8", "surrogatepass")
 
 
+def _named(record: ProposalRecord) -> str:
+    """Return the call that reads a proposal, for a hint."""
+    return f"team.proposal({record.id!r})"
+
+
 def _cannot_land(record: ProposalRecord, conflicts: Sequence[PathConflict]) -> MergeConflict:
     """Return the error for a proposal whose paths others have changed in another way."""
     paths = tuple(conflict.path for conflict in conflicts)
@@ -614,7 +622,7 @@ def _was_changed(record: ProposalRecord) -> Conflict:
     return Conflict(
         f"proposal {record.id} {record.title!r} would change something else now than when you"
         f" looked{lapsed}",
-        hint="look at it again, proposal.refresh().diff(), and vote on that",
+        hint=f"look at it again, {_named(record)}.diff(), and vote on that",
     )
 
 

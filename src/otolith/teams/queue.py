@@ -348,9 +348,11 @@ class QueueRequest(Request):
         """Return the error for a wait that was too long."""
         draft = self._queue.read()
         used = ", ".join(sorted({grant["member"] for grant in draft.slots.values()})) or "nobody"
+        others = len(draft.waiting.keys() - {self.ticket})
+        waiting = "1 other request waits" if others == 1 else f"{others} other requests wait"
         return TimedOut(
             f"no slot of queue {self._queue.name} was free for {self.wait_seconds:g} s; it is used"
-            f" by {used}, and {len(draft.waiting)} requests wait",
+            f" by {used}, and {waiting if others else 'nobody else waits'}",
             hint="wait longer, or see team.queues()",
         )
 

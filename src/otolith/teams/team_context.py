@@ -211,12 +211,22 @@ class TeamContext(Generic[S]):
                     raise  # of another state, which the edit has used
                 what = f"{message or 'transact'}: there are staged edits in the state of {self.id}"
                 raise Uncommitted(what, hint=error.hint) from None
-            except Fenced:
+            except Fenced as error:
                 before, tries_left = self.state.head, tries_left - 1
                 self.look_for_removal()
                 # Of two that raise one fence at once, the slower one has the lower number.
                 if self.state.head == before or not tries_left:
-                    raise
+                    raise self._explained(error) from None
+
+    def _explained(self, error: Fenced) -> Fenced:
+        """Return an error with the hint for a member that was removed before a rollback."""
+        if self.fence_of(self.member) in error.message:
+            error.hint = (
+                f"if the state of the team was rolled back to before {self.member} was removed,"
+                f" another member lets it write: team.remove({self.member!r}), then"
+                f" team.add({self.member!r})"
+            )
+        return error
 
     def merge_base(self, theirs: Commit) -> Commit | None:
         """Return a commit that the team's head and another one both come from."""

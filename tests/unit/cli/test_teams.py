@@ -140,6 +140,8 @@ def test_a_team_is_begun_and_joined_by_adding_oneself(place):
     assert done("team", "add", "yan", "--team", "design", "--as", "yan") == "yan is a member now.\n"
     again = done("team", "add", "zoe", "--team", "design", "--role", "lead", "--as", "yan")
     assert again == "zoe is a member already, as lead.\n"
+    none = done("team", "add", "zoe", "--team", "design", "--role", "", "--as", "yan")
+    assert none == "zoe is a member already, without a role.\n"
     assert "has no member xi" in refused(
         "team", "add", "wim", "--team", "design", code=3, member="xi"
     )
@@ -361,6 +363,14 @@ def test_a_session_of_one_of_several_teams(place):
     assert "teams design, research work on session report" in told
 
 
+def test_hints_name_what_they_are_about(place):
+    made = data("team", "propose", "B", "--set", "plan=B", member="ann")
+    told = refused("team", "withdraw", "B", code=4, member="bob")
+    assert f"`otolith team reject {made['id']}`" in told
+    told = refused("team", "propose", "t", "--branch", "xyz", code=3, member="ann")
+    assert "`otolith --team research branch` lists them" in told
+
+
 def test_what_is_empty_does_not_count_as_left_out(place):
     done("team", "propose", "B", "--set", "plan=B", "--quorum", "1", member="ann")
     for word in ("approve", "reject"):
@@ -389,7 +399,7 @@ def test_an_effect_that_has_changed_is_not_voted_for(place):
     done("--team", "research", "commit", "-m", "meanwhile", member="bob")
     told = refused("team", "approve", "B", "--effect", shown["effect"][:8], code=1, member="cy")
     assert "would change something else now" in told
-    assert "`otolith team proposal ID`" in told
+    assert f"`otolith team proposal {shown['id']}`" in told
     told = refused("team", "approve", "B", "--effect", shown["effect"][:8], code=1, member="cy")
     assert "has another effect now" in told
     found = data("team", "proposal", "B")
@@ -423,7 +433,7 @@ def test_two_proposals_of_one_title_are_told_apart_by_id(place):
     [
         (["t"], 2, "say what would change"),
         (["t", "--set", "plan"], 2, "write --set PATH=VALUE"),
-        (["t", "--set", "plan=B", "--branch", "main"], 2, "say what would change"),
+        (["t", "--set", "plan=B", "--branch", "main"], 2, "omit --set and --rm, or --branch"),
         (["t", "--set", "plan=A"], 2, "propose another value than the one that is there"),
         (["t", "--rm", "nothing"], 3, "`otolith --team research ls` lists the names"),
         (["t", "--set", ".team/x=1"], 2, "without a dot in front"),

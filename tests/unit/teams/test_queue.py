@@ -173,9 +173,15 @@ def test_a_holder_that_lost_its_slot_finds_out(repo):
 def test_waiting_ends_in_time_and_withdraws_the_request(repo):
     with queue_of(repo, "a"):
         late = queue_of(repo, "b", wait="30ms")
-        with pytest.raises(TimedOut, match="it is used by a"):
+        with pytest.raises(TimedOut, match="it is used by a, and nobody else waits"):
             late.acquire()
         assert late.waiting() == []
+        thread = Thread(target=lambda: queue_of(repo, "c", wait=HANG_SECONDS).acquire())
+        thread.start()
+        wait_for(lambda: late.waiting() == ["c"])
+        with pytest.raises(TimedOut, match="it is used by a, and 1 other request waits"):
+            late.acquire()
+    thread.join()
 
 
 def test_who_does_not_wait_is_told_at_once_and_waits_for_nothing(repo):

@@ -428,7 +428,7 @@ def test_a_removal_that_was_rolled_back_is_made_again_and_taken_back(planner, cr
     planner.remove("critic")
     planner.state.refresh()
     planner.state.rollback(before)
-    with pytest.raises(Fenced):
+    with pytest.raises(Fenced, match=r"team\.remove\('critic'\), then team\.add\('critic'\)"):
         critic.transact(lambda state: state.update(x=2))
     planner.remove("critic")
     planner.add("critic")

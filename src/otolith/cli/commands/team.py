@@ -270,7 +270,8 @@ def add(options: GlobalOptions, name: str, role: str | None) -> None:
     if not known:
         click.echo(f"Team {escape(found.id)} begins.")
     state = "is a member already" if name in known else "is a member now"
-    click.echo(escape(f"{name} {state}{f', as {role_now}' if role_now else ''}."))
+    no_role = "" if role is None else ", without a role"
+    click.echo(escape(f"{name} {state}{f', as {role_now}' if role_now else no_role}."))
 
 
 @team.command("remove", cls=TeamCommand)
@@ -382,7 +383,9 @@ def propose(
     A VALUE is read as by `otolith set`. Each of --set, --rm, --of and --veto may be repeated.
     """
     edits = dict(map(_path_and_value, values))
-    if (ref is None) == (not edits and not removed):
+    if ref is not None and (edits or removed):
+        raise click.UsageError("--branch has its own change\nomit --set and --rm, or --branch")
+    if ref is None and not (edits or removed):
         raise click.UsageError("say what would change: --set PATH=VALUE and --rm PATH, or --branch")
 
     def edit(state: Branch) -> None:
@@ -422,7 +425,8 @@ def _commit(found: Team[Versioned], ref: str) -> Commit:
         return found.state.resolve(ref)
     except RefNotFound as error:
         known = list(found.state.repo.branches(found.id, scope="team"))
-        raise ref_not_found(error.message, ref, known, "`otolith --team ID branch`") from None
+        listed = f"`{shlex.join(['otolith', '--team', found.id, 'branch'])}` lists them"
+        raise ref_not_found(error.message, ref, known, listed) from None
 
 
 @contextmanager
