@@ -363,6 +363,14 @@ def test_a_session_of_one_of_several_teams(place):
     assert "teams design, research work on session report" in told
 
 
+def test_a_value_is_read_from_standard_input_as_by_set(place):
+    for words in (["send", "bob", "-"], ["propose", "B", "--set", "plan=-"]):
+        typed = ["--store", "a.db", "--as", "ann", "team", *words]
+        assert CliRunner().invoke(program, typed, input='{"a": 1}').exit_code == 0
+    assert data("team", "messages", member="bob")["messages"][0]["body"] == {"a": 1}
+    assert data("team", "proposal", "B")["changes"][0]["new"] == {"a": 1}
+
+
 def test_hints_name_what_they_are_about(place):
     made = data("team", "propose", "B", "--set", "plan=B", member="ann")
     told = refused("team", "withdraw", "B", code=4, member="bob")

@@ -10,7 +10,6 @@ tools did outside the store, so those effects are listed.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 
 import click
@@ -41,8 +40,7 @@ def set_value(options: GlobalOptions, path: str, value: str, kind: str) -> None:
 
     Examples: `otolith set budget 500`, `otolith set plan/steps '["search", "book"]'`.
     """
-    text = sys.stdin.read() if value == "-" else value
-    parsed = parse_value(text, kind)
+    parsed = parse_value(value, kind)
     _stage(options, lambda branch: branch.__setitem__(path, parsed))
 
 

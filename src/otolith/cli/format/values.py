@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator
 from datetime import date, datetime, time, timedelta
@@ -216,9 +217,12 @@ _READERS: dict[str, Callable[[Any], object]] = {
 def parse_value(text: str, kind: str = "auto") -> object:
     """Return the value that a user typed: as JSON, as text, or as JSON if it is valid JSON.
 
+    `-` stands for what is on standard input.
+
     Raises:
         BadValue: it must be JSON and is not, or JSON names a type that does not fit its value.
     """
+    text = sys.stdin.read() if text == "-" else text
     if kind == "str":
         return text
     try:
