@@ -189,6 +189,28 @@ def test_a_session_that_its_owner_was_given_anew_has_one_owner(apart, order, fir
         held[side].discard()
 
 
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_a_member_that_was_removed_in_either_store_is_removed(apart, order):
+    for side in order:
+        apart.team(side, "ann").remove("bob")
+        if side == 1:
+            apart.team(1, "ann").add("bob")
+            held = apart.team(1, "bob")
+            held.transact(lambda state: state.update(place="here"))
+    assert apart.meet() == []
+    held.state.refresh()
+    for side in (0, 1):
+        assert [each.name for each in apart.team(side, "ann").members()] == ["ann", "cy"]
+        with pytest.raises(Denied, match="was removed"):
+            apart.team(side, "bob").send("ann", "hi")
+    with pytest.raises(Denied, match="was removed"):
+        held.send("ann", "hi")
+    apart.team(0, "ann").add("bob")
+    apart.meet()
+    for side in (0, 1):
+        apart.team(side, "bob").send("ann", "hi")
+
+
 def test_a_conflict_that_was_decided_in_both_stores_is_reported_again(apart):
     ann = apart.team(0, "ann")
     fork = ann.state.fork("idea")

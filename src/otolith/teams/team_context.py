@@ -142,7 +142,7 @@ class TeamContext(Generic[S]):
         found = find_member(self.records, joined.name)
         if found is None:  # the state was rolled back to before
             self._joined = None
-        elif found.number > joined.number:
+        elif found.number > joined.number or found.is_removed:  # or that, in another store
             self._joined = None
             if found.is_removed:
                 raise was_removed(self.id, joined.name)
