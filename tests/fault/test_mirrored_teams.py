@@ -191,11 +191,11 @@ def test_a_session_that_its_owner_was_given_anew_has_one_owner(apart, order, fir
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 def test_a_member_that_was_removed_in_either_store_is_removed(apart, order):
+    held = apart.team(1, "bob")
     for side in order:
         apart.team(side, "ann").remove("bob")
         if side == 1:
             apart.team(1, "ann").add("bob")
-            held = apart.team(1, "bob")
             held.transact(lambda state: state.update(place="here"))
     assert apart.meet() == []
     held.state.refresh()

@@ -312,11 +312,12 @@ def open_current(
         location = replace(location, member=acting_member(options))
     with open_repo(location.url, read_only=read_only, opaque=opaque) as repo:
         session = location.session if location.session is not None else only_state(repo)
-        if location.member is not None:
+        member = location.member
+        if member is not None:
             team = session if location.scope == "team" else _team_of(repo, session)
             location = replace(location, team=team)
             check_team(repo, team)
-            check_member(repo.team(team), location.member)
+            check_member(repo.team(team), member)
         branch = open_branch(repo, location, session)
         current = OpenBranch(location, repo, branch)
         if branch.is_clean:

@@ -297,7 +297,8 @@ class Team(Generic[S]):
         """
         if status not in (None, *STATUSES):
             raise Invalid(
-                f"{status!r} is no status of a proposal", hint=f"ask for {', '.join(STATUSES)}"
+                f"status must be that of a proposal, got {status!r}",
+                hint=f"ask for {', '.join(STATUSES)}",
             )
         records = proposal_records(self._context.committed())
         found = [Proposal(self._context, each) for each in records]

@@ -362,7 +362,7 @@ def test_proposals_are_listed_by_age_and_found_by_their_first_letters(team):
 
 @pytest.mark.parametrize("status", ["zz", 5, ""])
 def test_a_status_that_no_proposal_has_is_refused(team, status):
-    with pytest.raises(Invalid, match=r"is no status of a proposal.*landed"):
+    with pytest.raises(Invalid, match=r"status must be that of a proposal.*landed"):
         team.proposals(status=status)
 
 
