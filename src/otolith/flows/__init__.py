@@ -1,0 +1,1 @@
+"""Flows: durable graphs of tasks."""

@@ -1,0 +1,153 @@
+"""The life of a task: the statuses it can have, the events that change them, and its record.
+
+    pending -> ready -> leased -> running -> checking -> done
+                 ^        lose, retry, answer |  fail -> failed     ask -> waiting
+
+Rules
+1. The table below is the statechart of a task. An event that a status does not accept is an
+   `IllegalTransition`, and nothing is written.
+2. A task without a record is pending. Whether a pending task is ready follows from the others: all
+   that come before it are settled, and its time has come. So it is not stored.
+3. A record is replaced as a whole. Two branches that both had the same task are in conflict about
+   it; two that had different tasks are merged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from otolith import shapes
+from otolith.errors import Corrupt, IllegalTransition
+from otolith.shapes import Shape
+from otolith.types import short_repr
+
+TASK_TABLE: dict[tuple[str, str], str] = {
+    ("pending", "unlock"): "ready",
+    ("pending", "skip"): "skipped",
+    ("pending", "keep"): "done",
+    ("ready", "lease"): "leased",
+    ("leased", "start"): "running",
+    ("leased", "lose"): "pending",
+    ("running", "lose"): "pending",
+    ("running", "return"): "checking",
+    ("running", "fail"): "failed",
+    ("running", "retry"): "pending",
+    ("running", "ask"): "waiting",
+    ("checking", "accept"): "done",
+    ("checking", "fail"): "failed",
+    ("checking", "retry"): "pending",
+    ("checking", "lose"): "pending",
+    ("checking", "send back"): "pending",
+    ("waiting", "answer"): "pending",
+    ("waiting", "accept"): "done",
+    **{
+        (status, "cancel"): "cancelled"
+        for status in ("pending", "ready", "leased", "running", "checking", "waiting")
+    },
+    **{(status, "again"): "pending" for status in ("done", "failed", "cancelled", "skipped")},
+    ("waiting", "again"): "pending",
+}
+"""The statechart of a task: `Chart.from_table(TASK_TABLE, initial="pending")` draws it."""
+
+STATUSES = tuple(dict.fromkeys([*(status for status, _ in TASK_TABLE), *TASK_TABLE.values()]))
+HELD = frozenset({"leased", "running", "checking"})
+"""A worker has it."""
+SETTLED = frozenset({"done", "skipped"})
+"""What comes after it can begin."""
+ENDED = SETTLED | {"failed", "cancelled"}
+
+_SHAPE: Shape = {
+    "status": str,
+    "attempt": int,
+    "failures": int,
+    "lost": int,
+    "backs": int,
+    "worker": str,
+    "ready": int,
+    "leased": int,
+    "began": int,
+    "ended": int,
+    "waited": int,
+    "ran": int,
+    "retried": int,
+    "not_before": int,
+    "error": str,
+    "feedback": str,
+    "question": str,
+    "answers": dict,
+    "memo": bytes,
+    "code": bytes,
+}
+
+
+@short_repr("status", "attempt", "worker", "error", "question")
+@dataclass(frozen=True, slots=True)
+class TaskRecord:
+    """What has happened to a task. Times are in microseconds, points in time since 1970."""
+
+    status: str = "pending"
+    attempt: int = 0  # the number of the last attempt: a worker's result is for one of them
+    failures: int = 0  # attempts that failed since the task was last settled or asked for again
+    lost: int = 0  # attempts whose worker died
+    backs: int = 0  # how often a later task has sent the work back to this one
+    worker: str = ""
+    ready: int = 0
+    leased: int = 0
+    began: int = 0
+    ended: int = 0
+    waited: int = 0  # from ready to began, of the last attempt
+    ran: int = 0  # of the last attempt
+    retried: int = 0  # in attempts that failed, were lost or sent back, with the pauses after them
+    not_before: int = 0
+    error: str = ""
+    feedback: str = ""  # why the last attempt was not good enough
+    question: str = ""
+    answers: Mapping[str, Any] = field(default_factory=dict)
+    memo: bytes = b""  # a digest of what the result was made from
+    code: bytes = b""  # a digest of the function that made it
+
+    def to_data(self) -> dict[str, Any]:
+        """Return the fields that are not what they are at first."""
+        return {name: value for name in _NAMES if (value := getattr(self, name)) != _DEFAULTS[name]}
+
+    @classmethod
+    def from_data(cls, name: str, data: object) -> TaskRecord:
+        """Return the record that is stored as this.
+
+        Raises:
+            Corrupt: this is not a record of a task.
+        """
+        found = shapes.fields(data, f"the task {name}", {}, _SHAPE)
+        if found.get("status", "pending") not in STATUSES:
+            raise Corrupt(f"the task {name} is {found['status'][:80]!r}", hint="run otolith fsck")
+        return cls(**found)
+
+    def after(self, name: str, event: str, **changes: Any) -> TaskRecord:
+        """Return the record of a task after an event.
+
+        Raises:
+            IllegalTransition: its status does not accept the event.
+        """
+        return replace(self, status=next_status(name, self.status, event), **changes)
+
+
+def next_status(name: str, status: str, event: str) -> str:
+    """Return the status of a task after an event.
+
+    Raises:
+        IllegalTransition: its status does not accept the event.
+    """
+    found = TASK_TABLE.get((status, event))
+    if found is None:
+        allowed = tuple(each for before, each in TASK_TABLE if before == status)
+        raise IllegalTransition(
+            f"task {name} is {status}", state=status, event=event, allowed=allowed
+        )
+    return found
+
+
+_EMPTY = TaskRecord()
+_NAMES = tuple(each.name for each in fields(TaskRecord))
+_DEFAULTS = {name: getattr(_EMPTY, name) for name in _NAMES}
