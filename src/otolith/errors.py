@@ -7,7 +7,7 @@ Error                     .kind is a stable code, .hint says what to try
 |   `-- RefExists
 |-- Conflict              retry on the new head, or resolve
 |   |-- StaleRef, Contention, Diverged, Fenced, MergeConflict, ChartMismatch, EffectUnknown
-|   `-- AlreadyCommitted
+|   `-- AlreadyCommitted, CodeEdited
 |-- Invalid               fix the call                               (also a ValueError)
 |   |-- BadPath, BadRef, BadValue, BadPolicy, NotAStore, Uncommitted, SchemaMismatch, Unstorable
 |   |-- BadChart, IllegalTransition, StepFailed, BadMessage, OverBudget
@@ -185,6 +185,16 @@ class AlreadyCommitted(Conflict):
     def __init__(self, message: str, *, commit: str, hint: str = "") -> None:
         super().__init__(message, hint=hint)
         self.commit = commit
+
+
+class CodeEdited(Conflict):
+    """Tasks were done by functions that were edited since; `tasks` lists them."""
+
+    kind = "code_edited"
+
+    def __init__(self, message: str, *, tasks: tuple[str, ...], hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.tasks = tasks
 
 
 class Invalid(Error, ValueError):

@@ -45,6 +45,14 @@ def is_owner_alive(owner: str) -> bool:
     return host == socket.gethostname() and pid.isdigit() and _process_id(int(pid)) == process
 
 
+def is_owner_dead(owner: str) -> bool:
+    """Tell whether an owner is known to have ended; False also if nothing is known about it."""
+    process, _, token = owner.rpartition("/")
+    host = process.partition("/")[0]
+    is_of_this_machine = process.count("/") == 2 and bool(token) and host == socket.gethostname()
+    return is_of_this_machine and not is_owner_alive(owner)
+
+
 def _process_id(pid: int) -> str:
     """Return an id that no later process of the same number has; "" if there is no such process."""
     start = _process_start(pid)

@@ -26,6 +26,7 @@ from otolith import (
     conversation,
     core,
     environment,
+    flows,
     memory,
     statecharts,
     teams,
@@ -71,6 +72,7 @@ from otolith.types import Clock, Tag
 
 if TYPE_CHECKING:
     from otolith.conversation import Conversation
+    from otolith.flows import Flow, FlowRun
     from otolith.memory import Memory
     from otolith.statecharts import Chart, Machine
     from otolith.workspace import Runner, Workspace
@@ -374,6 +376,29 @@ class Versioned(TrackedBranch):
         statecharts.MachineMerger.among(self.repo.backend.resolvers).know(chart)
         return machine
 
+    def flow(
+        self, flow: Flow | None = None, /, *, key: str | None = None, **inputs: Any
+    ) -> FlowRun:
+        """Return a run of a flow in this state; it is begun if there is none of this key.
+
+        The key is the name of the flow by default. Without a flow, the run is there to be looked at
+        and steered. What is done on it is committed at once; what is staged here stays staged.
+
+        Raises:
+            KeyNotFound: there is no run of this key.
+            Invalid: inputs are missing or unknown, or the run was begun with others.
+        """
+        return flows.open_run(
+            self, flow, key, inputs, backend=self.repo.backend, open_state=self._open_again
+        )
+
+    def flows(self) -> list[FlowRun]:
+        """Return the runs of flows in this state, without their flows."""
+        return [self.flow(key=key) for key in flows.run_keys(self)]
+
+    def _open_again(self) -> Self:
+        return self._open(self.ref)
+
     def expire(self, after: Duration | None) -> None:
         """Let this state disappear when nothing was committed to it for so long; None: never.
 
@@ -513,6 +538,11 @@ def _merge_proposals(base: object, ours: object, theirs: object) -> object:
     return teams.merge_proposals(base, ours, theirs)
 
 
+def _merge_tasks(base: object, ours: object, theirs: object) -> object:
+    """Merge the records of a task; the room of flows is loaded when there are any."""
+    return flows.merge_tasks(base, ours, theirs)
+
+
 def _expire(store: Store, prefix: str, after: Duration | None) -> None:
     """Set the time after which states below a prefix disappear."""
     seconds = None if after is None else duration_seconds(after, "expire")
@@ -569,6 +599,7 @@ class Repo(BareRepo):
             self.backend.resolvers[f"tag {int(tag)}"] = merge_frames
         self.backend.resolvers |= memory.RESOLVERS
         self.backend.resolvers["team-proposal"] = _merge_proposals
+        self.backend.resolvers["flow-task"] = _merge_tasks
         self._states: WeakValueDictionary[int, Versioned] = WeakValueDictionary()
         environment.call_at_exit(self._warn_of_staged)
 

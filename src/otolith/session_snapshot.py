@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from otolith import conversation, memory, statecharts, workspace
+from otolith import conversation, flows, memory, statecharts, workspace
 from otolith.core import (
     ALIASES,
     WORKSPACE,
@@ -29,6 +29,7 @@ from otolith.types import Hash, cut_line
 
 if TYPE_CHECKING:
     from otolith.conversation import Conversation
+    from otolith.flows import FlowRun
     from otolith.memory import Memory
     from otolith.statecharts import Chart, Machine
 
@@ -104,6 +105,14 @@ class SessionSnapshot(Snapshot):
             KeyNotFound: it had not started yet.
         """
         return statecharts.Machine(self, chart, name=name)
+
+    def flow(self, *, key: str) -> FlowRun:
+        """Return the run of a flow at this commit, read-only.
+
+        Raises:
+            KeyNotFound: there was none of this key.
+        """
+        return flows.open_run(self, None, key, {})
 
     @property
     def user(self) -> SessionSnapshot:

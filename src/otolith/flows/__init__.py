@@ -1,1 +1,72 @@
-"""Flows: durable graphs of tasks."""
+"""Flows: durable graphs of tasks, in the state.
+
+    flow = Flow("book-flight")
+
+    @flow.task(retries=3)
+    def search(dest: str) -> list[str]: ...
+
+    run = state.flow(flow, dest="NYC", key="trip-42")
+    run.work(workers=4)
+
+Read `definition.py`, then `lifecycle.py` for what can happen to a task and `storage.py` for what is
+stored, then `worker.py` for how it is done. Modules are loaded when one of their names is used.
+
+Glossary: a *flow* is a graph of tasks with functions; a *run* is what is done of it in a state; a
+*worker* takes tasks of a run, one attempt of which is a *job*; an *executor* runs jobs; the *board*
+is a run in memory; a *result* lands when it is committed.
+"""
+
+from otolith.lazy import door
+
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from otolith.flows.definition import Flow, FlowTask, TaskSpec
+    from otolith.flows.executors import Executor, InlineExecutor, ProcessExecutor, ThreadExecutor
+    from otolith.flows.graph import Schedule, TaskGraph
+    from otolith.flows.jobs import Job, JobEnd, TaskContext
+    from otolith.flows.lifecycle import STATUSES, TASK_TABLE, TaskRecord
+    from otolith.flows.presence import WorkerPresence
+    from otolith.flows.run import FlowRun, RunProgress, TaskChange, TaskView, open_run
+    from otolith.flows.storage import merge_tasks, run_keys
+
+__all__ = [
+    "STATUSES",
+    "TASK_TABLE",
+    "Executor",
+    "Flow",
+    "FlowRun",
+    "FlowTask",
+    "InlineExecutor",
+    "Job",
+    "JobEnd",
+    "ProcessExecutor",
+    "RunProgress",
+    "Schedule",
+    "TaskChange",
+    "TaskContext",
+    "TaskGraph",
+    "TaskRecord",
+    "TaskSpec",
+    "TaskView",
+    "ThreadExecutor",
+    "WorkerPresence",
+    "merge_tasks",
+    "open_run",
+    "run_keys",
+]
+
+_HOME = {
+    **dict.fromkeys(["Flow", "FlowTask", "TaskSpec"], "definition"),
+    **dict.fromkeys(
+        ["Executor", "InlineExecutor", "ProcessExecutor", "ThreadExecutor"], "executors"
+    ),
+    **dict.fromkeys(["Schedule", "TaskGraph"], "graph"),
+    **dict.fromkeys(["Job", "JobEnd", "TaskContext"], "jobs"),
+    **dict.fromkeys(["STATUSES", "TASK_TABLE", "TaskRecord"], "lifecycle"),
+    **dict.fromkeys(["FlowRun", "RunProgress", "TaskChange", "TaskView", "open_run"], "run"),
+    **dict.fromkeys(["merge_tasks", "run_keys"], "storage"),
+    "WorkerPresence": "presence",
+}
+
+__getattr__ = door(__name__, _HOME)

@@ -8,8 +8,11 @@ Rules
    `IllegalTransition`, and nothing is written.
 2. A task without a record is pending. Whether a pending task is ready follows from the others: all
    that come before it are settled, and its time has come. So it is not stored.
-3. A record is replaced as a whole. Two branches that both had the same task are in conflict about
-   it; two that had different tasks are merged.
+3. A record is replaced as a whole. Two branches that both ended the same task in different ways are
+   in conflict about it; two that had different tasks are merged.
+4. The number of an attempt is its fence. Whoever takes a task over gives it the next number, in the
+   same commit in which the task changes hands; a result lands only with the number that the state
+   has. So what a worker returns that was frozen, and lost its task, is refused.
 """
 
 from __future__ import annotations
@@ -28,10 +31,12 @@ TASK_TABLE: dict[tuple[str, str], str] = {
     ("pending", "skip"): "skipped",
     ("pending", "keep"): "done",
     ("ready", "lease"): "leased",
+    ("ready", "ask"): "waiting",
     ("leased", "start"): "running",
     ("leased", "lose"): "pending",
     ("running", "lose"): "pending",
     ("running", "return"): "checking",
+    ("running", "skip"): "skipped",
     ("running", "fail"): "failed",
     ("running", "retry"): "pending",
     ("running", "ask"): "waiting",
@@ -46,10 +51,12 @@ TASK_TABLE: dict[tuple[str, str], str] = {
         (status, "cancel"): "cancelled"
         for status in ("pending", "ready", "leased", "running", "checking", "waiting")
     },
-    **{(status, "again"): "pending" for status in ("done", "failed", "cancelled", "skipped")},
-    ("waiting", "again"): "pending",
+    **{
+        (status, "again"): "pending"
+        for status in ("done", "failed", "cancelled", "skipped", "waiting")
+    },
 }
-"""The statechart of a task: `Chart.from_table(TASK_TABLE, initial="pending")` draws it."""
+"""The statechart of a task: `Chart.from_table(TASK_TABLE, initial="pending", final=())`."""
 
 STATUSES = tuple(dict.fromkeys([*(status for status, _ in TASK_TABLE), *TASK_TABLE.values()]))
 HELD = frozenset({"leased", "running", "checking"})
@@ -64,21 +71,22 @@ _SHAPE: Shape = {
     "failures": int,
     "lost": int,
     "backs": int,
+    "redone": int,
     "worker": str,
-    "ready": int,
-    "leased": int,
     "began": int,
     "ended": int,
     "waited": int,
     "ran": int,
     "retried": int,
     "not_before": int,
+    "pause": int,
     "error": str,
     "feedback": str,
     "question": str,
     "answers": dict,
     "memo": bytes,
     "code": bytes,
+    "product": bytes,
 }
 
 
@@ -91,26 +99,32 @@ class TaskRecord:
     attempt: int = 0  # the number of the last attempt: a worker's result is for one of them
     failures: int = 0  # attempts that failed since the task was last settled or asked for again
     lost: int = 0  # attempts whose worker died
-    backs: int = 0  # how often a later task has sent the work back to this one
+    backs: int = 0  # how often it has sent work back
+    redone: int = 0  # how often it was asked for again: a new piece of work, with a new key
     worker: str = ""
-    ready: int = 0
-    leased: int = 0
     began: int = 0
     ended: int = 0
-    waited: int = 0  # from ready to began, of the last attempt
+    waited: int = 0  # from when it could begin until it began, of the last attempt
     ran: int = 0  # of the last attempt
-    retried: int = 0  # in attempts that failed, were lost or sent back, with the pauses after them
+    retried: int = 0  # in attempts that failed, were lost or refused, with the pauses after them
     not_before: int = 0
+    pause: int = 0  # how long `not_before` was away when it was set
     error: str = ""
     feedback: str = ""  # why the last attempt was not good enough
     question: str = ""
     answers: Mapping[str, Any] = field(default_factory=dict)
     memo: bytes = b""  # a digest of what the result was made from
     code: bytes = b""  # a digest of the function that made it
+    product: bytes = b""  # a digest of the result
 
     def to_data(self) -> dict[str, Any]:
         """Return the fields that are not what they are at first."""
-        return {name: value for name in _NAMES if (value := getattr(self, name)) != _DEFAULTS[name]}
+        found = {}
+        for name, first in _FIRST:
+            value = getattr(self, name)
+            if value != first:
+                found[name] = value
+        return found
 
     @classmethod
     def from_data(cls, name: str, data: object) -> TaskRecord:
@@ -119,18 +133,21 @@ class TaskRecord:
         Raises:
             Corrupt: this is not a record of a task.
         """
-        found = shapes.fields(data, f"the task {name}", {}, _SHAPE)
+        found = shapes.fields(data, f"the task {name}", {}, _SHAPE, is_open=True)
         if found.get("status", "pending") not in STATUSES:
             raise Corrupt(f"the task {name} is {found['status'][:80]!r}", hint="run otolith fsck")
         return cls(**found)
 
-    def after(self, name: str, event: str, **changes: Any) -> TaskRecord:
-        """Return the record of a task after an event.
+    def after(self, name: str, *events: str, **changes: Any) -> TaskRecord:
+        """Return the record of a task after some events.
 
         Raises:
-            IllegalTransition: its status does not accept the event.
+            IllegalTransition: its status does not accept one of the events.
         """
-        return replace(self, status=next_status(name, self.status, event), **changes)
+        status = self.status
+        for event in events:
+            status = next_status(name, status, event)
+        return replace(self, status=status, **changes)
 
 
 def next_status(name: str, status: str, event: str) -> str:
@@ -143,11 +160,11 @@ def next_status(name: str, status: str, event: str) -> str:
     if found is None:
         allowed = tuple(each for before, each in TASK_TABLE if before == status)
         raise IllegalTransition(
-            f"task {name} is {status}", state=status, event=event, allowed=allowed
-        )
+            f"task {name} is {status}, and cannot {event}", state=status, event=event,
+            allowed=allowed,
+        )  # fmt: skip
     return found
 
 
 _EMPTY = TaskRecord()
-_NAMES = tuple(each.name for each in fields(TaskRecord))
-_DEFAULTS = {name: getattr(_EMPTY, name) for name in _NAMES}
+_FIRST = [(each.name, getattr(_EMPTY, each.name)) for each in fields(TaskRecord)]

@@ -19,6 +19,7 @@ from typing import TypeAlias
 from otolith.core.paths import (
     ALIASES,
     CONVERSATION,
+    FLOWS,
     LIFECYCLE,
     LOOP,
     MEMORY,
@@ -95,10 +96,21 @@ def _team_policy(path: Path, *, is_map: bool) -> str | None:
     return {"mail": "log", "settled": "log", "read": "counter"}.get(str(table), "last-writer")
 
 
+def _flow_policy(path: Path, *, is_map: bool) -> str | None:
+    """Merge records of tasks by a function; see `flows/storage.py`. Two results are a conflict."""
+    table, depth = path[2] if len(path) > 2 else None, len(path)
+    if table == "tasks":
+        return f"{CALL}flow-task" if depth == 4 else None
+    if table == "head":
+        return None if is_map and depth < 4 else "last-writer"
+    return "max" if table == "rates" and not is_map else None
+
+
 RESERVED: dict[str, Rule] = {
     # An alias is checked when it is read, so either side will do.
     ALIASES: lambda path, *, is_map: None if is_map else "last-writer",
     CONVERSATION: _conversation_policy,
+    FLOWS: _flow_policy,
     # A machine is merged as a whole.
     LIFECYCLE: lambda path, *, is_map: None if len(path) == 1 else f"{CALL}lifecycle",
     # Two processes that make the same step, or the same call, must not both believe it is theirs.

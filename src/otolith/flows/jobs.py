@@ -1,0 +1,373 @@
+"""Jobs: one attempt of a task, as an executor runs it, and how it ended.
+
+A job is called wherever the executor puts it: in this thread, another one, another process or
+another machine. It knows nothing of the state: the arguments come with it, and its end goes back to
+the worker that has the task, which commits it. `TaskContext` is what its function sees of the run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from threading import Event
+from time import perf_counter
+from typing import Any, Protocol, get_type_hints
+
+from otolith.core import Attempt, Attempts, Branch
+from otolith.errors import EffectUnknown, Error, Invalid, Unsupported
+from otolith.flows.definition import FEEDBACK, RESULTS, TASK, FlowTask
+from otolith.owners import is_owner_alive
+from otolith.shapes import check_argument
+from otolith.state import Misfit, type_check
+from otolith.types import short_repr
+
+ERROR_LETTERS = 4000
+_OURS = str(Path(__file__).parent)
+
+
+class TaskQuestion(BaseException):
+    """Ends an attempt that waits for an answer. No Exception: user code does not catch it."""
+
+    def __init__(self, question: str) -> None:
+        super().__init__(question)
+        self.question = question
+
+
+@short_repr("how", "text")
+@dataclass(frozen=True, slots=True)
+class JobEnd:
+    """How an attempt ended: `returned`, `failed`, `refused`, `skipped`, `asked` or `lost`."""
+
+    how: str
+    result: Any = None
+    text: str = ""  # the error, why it was refused, or the question
+    seconds: float = 0.0
+
+
+class TaskContext:
+    """What a function sees of its task: the parameter `task`."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self.name = job.name
+        self.run = job.run
+        self.attempt = job.attempt
+        self.key = job.key
+        """The same for every attempt of this piece of work: for services that take such a key."""
+        self.feedback = job.feedback
+        """Why the last attempt was not good enough; "" at first."""
+        self.inputs = job.inputs
+        """What the run was given."""
+        self.results = job.results
+        """The results of all tasks that this one comes after, by name."""
+
+    def __repr__(self) -> str:
+        return f"<TaskContext {self.run}/{self.name}, attempt {self.attempt}>"
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether nobody waits for the result any more: long work should look, and return."""
+        cancelled = self._job.cancelled
+        return cancelled is not None and cancelled.is_set()
+
+    @property
+    def state(self) -> Any:
+        """The state: what is changed here is committed together with the result, or not at all.
+
+        Raises:
+            Unsupported: the task runs in another process.
+        """
+        return self._job.here.state()
+
+    def ask(self, question: str) -> Any:
+        """Return the answer of a person; without one, the task waits, and is called again then."""
+        check_argument(question, "question", str, "a text")
+        if question in self._job.answers:
+            return self._job.answers[question]
+        raise TaskQuestion(question)
+
+    def once(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        /,
+        *args: Any,
+        asks: Callable[[str], Any] | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Call a function with an effect on the world at most once, however often this is tried.
+
+        The result is recorded and returned to later attempts, on every branch. If the process died
+        in the middle, nobody knows whether it happened: `asks(key)` tells, by returning the result,
+        or None if it did not.
+
+        Raises:
+            EffectUnknown: it may have happened, and there is nobody to ask.
+            Unsupported: the task runs in another process.
+        """
+        return self._job.here.once(f"{self.key}/{name}", name, function, args, kwargs, asks)
+
+    def call(self, tool: Any, **arguments: Any) -> Any:
+        """Call a tool of an agent, through the ledger of effects of the state.
+
+        Raises:
+            EffectUnknown: the call was begun before, must not happen twice, and may have happened.
+        """
+        run = getattr(tool, "run_in_task", None)
+        if run is None:
+            raise Invalid(
+                f"{tool!r:.80} is not a tool", hint="decorate a function with otolith.agent.tool"
+            )
+        return run(self, arguments)
+
+
+class Here(Protocol):
+    """What a job can do that runs in the process of its worker."""
+
+    def state(self) -> Any:
+        """Return the handle on the state that the task edits."""
+        ...
+
+    def once(
+        self,
+        key: str,
+        name: str,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        asks: Callable[[str], Any] | None,
+    ) -> Any:
+        """Call a function at most once."""
+        ...
+
+
+class Elsewhere:
+    """What a job can do in another process: nothing with the state."""
+
+    def state(self) -> Any:
+        """Refuse."""
+        raise self._refusal("task.state")
+
+    def once(self, *_: Any) -> Any:
+        """Refuse."""
+        raise self._refusal("task.once")
+
+    @staticmethod
+    def _refusal(what: str) -> Unsupported:
+        return Unsupported(
+            f"{what} is not there in another process",
+            hint="return the result, or let the task run in a thread: run.work(executor=None)",
+        )
+
+
+class InWorker:
+    """What a job can do in the process of its worker: edit the state, and act at most once."""
+
+    def __init__(
+        self, open: Callable[[], Branch], attempts: Callable[[], Attempts], owner: str
+    ) -> None:
+        self._open = open
+        self._attempts = attempts
+        self._owner = owner
+        self.opened: Branch | None = None
+
+    def state(self) -> Any:
+        """Return the handle on the state that the task edits; it is opened when first asked for."""
+        if self.opened is None:
+            self.opened = self._open()
+        return self.opened
+
+    def once(
+        self,
+        key: str,
+        name: str,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        asks: Callable[[str], Any] | None,
+    ) -> Any:
+        """Call a function at most once; see `TaskContext.once`."""
+        attempts = self._attempts()
+        found, claim = attempts.find(key), Attempt("begun", by=self._owner)
+        if found is not None and found.status == "done":
+            return found.result
+        if found is not None and found.status in ("begun", "unknown"):
+            answer = self._asked(key, name, found, asks)
+            if answer is not None:
+                attempts.swap(key, found, found.ended("done", result=answer))
+                return answer
+        if not attempts.swap(key, found, claim):
+            raise self._unknown(key, name, "another process has just begun it")
+        try:
+            result = function(*args, **kwargs)
+        except Exception as error:
+            attempts.swap(key, claim, claim.ended("failed", error=error_text(error)))
+            raise
+        attempts.swap(key, claim, claim.ended("done", result=result))
+        return result
+
+    def _asked(self, key: str, name: str, found: Attempt, asks: Callable[[str], Any] | None) -> Any:
+        """Return the result of what may have happened; None if it did not."""
+        if found.status == "begun" and found.by != self._owner and is_owner_alive(found.by):
+            raise self._unknown(key, name, "another process is in the middle of it")
+        if asks is None:
+            raise self._unknown(key, name, "the process that began it has died")
+        return asks(key)
+
+    @staticmethod
+    def _unknown(key: str, name: str, why: str) -> EffectUnknown:
+        return EffectUnknown(
+            f"{name} was begun, and may have happened: {why}",
+            key=key,
+            hint=f"find out, then run.settle({key!r}, happened=True or False); or give asks=",
+        )
+
+
+_ELSEWHERE = Elsewhere()
+
+
+@short_repr("name", "attempt")
+@dataclass(slots=True)
+class Job:
+    """One attempt of a task. It can be pickled, and runs in another process without `here`."""
+
+    run: str
+    name: str
+    attempt: int
+    key: str
+    task: FlowTask
+    inputs: Mapping[str, Any]
+    results: Mapping[str, Any]
+    given: Mapping[str, Any] = field(default_factory=dict)  # the arguments of the task itself
+    answers: Mapping[str, Any] = field(default_factory=dict)
+    feedback: str = ""
+    timeout_seconds: float | None = None
+    here: Here = _ELSEWHERE
+    cancelled: Event | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        fields = {name: getattr(self, name) for name in self.__slots__}
+        return {**fields, "here": None, "cancelled": None}
+
+    def __setstate__(self, fields: Mapping[str, Any]) -> None:
+        for name, value in fields.items():
+            setattr(self, name, value)
+        self.here = _ELSEWHERE
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments of the function: results, what the task and the run were given.
+
+        Raises:
+            Invalid: a parameter is none of these.
+        """
+        known: dict[str, Any] = {RESULTS: self.results, FEEDBACK: self.feedback}
+        known |= {**self.inputs, **self.given, **self.results}
+        found: dict[str, Any] = {}
+        for name, each in self.task.parameters.items():
+            if each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD):
+                continue
+            if name == TASK and TASK not in known:
+                found[name] = TaskContext(self)
+            elif name in known:
+                found[name] = known[name]
+            elif each.default is each.empty:
+                raise Invalid(
+                    f"task {self.name} has no value for its parameter {name}",
+                    hint="name a task that it comes after, an input of the run, or give it inputs=",
+                )
+        return found
+
+    def call(self) -> JobEnd:
+        """Run it to its end; errors of its code are part of the end."""
+        began = perf_counter()
+        end = self._call()
+        return replace(end, seconds=perf_counter() - began)
+
+    def _call(self) -> JobEnd:
+        try:
+            arguments = self.arguments()
+            if self.task.when is not None and not _with_known(self.task.when, arguments):
+                return JobEnd("skipped")
+            with _awaited() as wait:
+                result = wait(self.task(**arguments))
+            why = self._refusal(result, arguments)
+        except TaskQuestion as asked:
+            return JobEnd("asked", text=asked.question)
+        except (Exception, asyncio.CancelledError, SystemExit) as error:  # noqa: BLE001
+            return JobEnd("failed", text=error_text(error))
+        return JobEnd("returned", result) if not why else JobEnd("refused", result, why)
+
+    def _refusal(self, result: Any, arguments: Mapping[str, Any]) -> str:
+        """Return why a result is not good enough; "" if it is."""
+        hint = _result_hint(self.task)
+        if hint is not None:
+            try:
+                type_check(hint)(result)
+            except Misfit as misfit:
+                return f"the result does not fit its type: {misfit}"
+        if self.task.validate is None:
+            return ""
+        try:
+            with _awaited() as wait:
+                verdict = wait(_with_known(self.task.validate, arguments, result))
+        except (AssertionError, ValueError, TypeError, KeyError, AttributeError) as error:
+            return error_text(error) or "the check raised an AssertionError"
+        if isinstance(verdict, str):
+            return verdict
+        if verdict is False:
+            return f"the check {_name(self.task.validate)} returned False for {result!r:.200}"
+        return ""
+
+
+def error_text(error: BaseException) -> str:
+    """Return an error as text: what was raised, and where in the code of the user."""
+    name = "" if isinstance(error, Error) else f"{type(error).__name__}: "
+    try:
+        said = f"{name}{error}"
+    except Exception:  # noqa: BLE001 - of a class whose text cannot be made
+        said = name
+    frames = [
+        f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(_OURS)
+    ]
+    where = f" (line {frames[-1].lineno} of {frames[-1].name})" if frames and name else ""
+    return (said.removesuffix(": ") + where).encode("utf-8", "replace").decode()[:ERROR_LETTERS]
+
+
+@contextmanager
+def _awaited() -> Iterator[Callable[[Any], Any]]:
+    """Return a function that returns the result of a coroutine, and other values unchanged."""
+
+    async def await_it(found: Any) -> Any:
+        return await found
+
+    yield lambda found: asyncio.run(await_it(found)) if inspect.isawaitable(found) else found
+
+
+def _with_known(function: Callable[..., Any], known: Mapping[str, Any], *first: Any) -> Any:
+    """Call a check with what comes first, and those arguments of the task that it has too."""
+    try:
+        parameters = list(inspect.signature(function).parameters.values())[len(first) :]
+    except (TypeError, ValueError):
+        return function(*first)
+    names = [each.name for each in parameters if each.name in known]
+    return function(*first, **{name: known[name] for name in names})
+
+
+def _name(function: Any) -> str:
+    return str(getattr(function, "__name__", type(function).__name__))
+
+
+def _result_hint(task: FlowTask) -> Any:
+    """Return what the function says that it returns; None if it says nothing."""
+    function = task.function
+    if function is None or not getattr(function, "__annotations__", {}).get("return"):
+        return None
+    try:
+        return get_type_hints(function).get("return")
+    except Exception:  # noqa: BLE001 - it names what is not there at run time
+        return None

@@ -1,0 +1,774 @@
+"""FlowRun: what is done of a flow in a state, and what to do with it.
+
+    run = state.flow(flow, dest="NYC", key="trip-42")     # the same key: the same run
+    run.work(workers=4)
+    run.result("choose")
+
+A run lives in the state, so it is forked, compared, merged and rolled back with everything else.
+What changes it (work, retry, answer, expand, …) is committed at once, on a handle of its own: what
+is staged on the state that the run was opened from stays staged.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, TypeVar
+
+from otolith.core import Backend, Branch, Commit, StateReader
+from otolith.errors import (
+    BadValue,
+    CodeEdited,
+    Exists,
+    IllegalTransition,
+    Invalid,
+    KeyNotFound,
+    ReadOnly,
+)
+from otolith.flows.board import Board
+from otolith.flows.definition import (
+    MOST_TASKS,
+    Flow,
+    FlowTask,
+    TaskSpec,
+    check_back_to,
+    check_edited,
+    check_name,
+    task_name,
+)
+from otolith.flows.executors import Executor, InlineExecutor, ThreadExecutor, check_slots
+from otolith.flows.graph import TaskGraph
+from otolith.flows.lifecycle import ENDED, HELD, SETTLED, TaskRecord
+from otolith.flows.presence import TTL_SECONDS, WorkerPresence
+from otolith.flows.progress_line import ProgressLine
+from otolith.flows.storage import HEAD, INPUTS, RESULTS, RunHead, StoredFlow
+from otolith.flows.worker import RunWorker
+from otolith.shapes import NOTHING, check_argument
+from otolith.types import short_repr
+
+R = TypeVar("R")
+_MOST_SHOWN = 20
+
+
+@short_repr("key", "status", "percent", "counts")
+@dataclass(frozen=True, slots=True)
+class RunProgress:
+    """How far a run is."""
+
+    key: str
+    flow: str
+    status: str
+    """`running`, `waiting` for a person, `done`, `failed`, `cancelled`, or `paused`."""
+    total: int
+    counts: Mapping[str, int]
+    """How many tasks have each status."""
+    percent: float
+    """The part of the work that is done: tasks count for as long as they take."""
+    running: Mapping[str, str] = field(default_factory=dict)
+    """The tasks that workers have, each with its worker."""
+    questions: Mapping[str, str] = field(default_factory=dict)
+    """What people are asked, by task."""
+    failures: Mapping[str, str] = field(default_factory=dict)
+    """What went wrong, by task; the first twenty."""
+
+    @property
+    def done(self) -> int:
+        """How many tasks are done or skipped."""
+        return sum(self.counts.get(each, 0) for each in SETTLED)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing can go on by itself."""
+        return self.status != "running"
+
+
+@short_repr("name", "status")
+@dataclass(frozen=True, slots=True)
+class TaskView:
+    """A task of a run: what is to be done, and what has happened to it."""
+
+    name: str
+    spec: TaskSpec
+    record: TaskRecord
+
+    @property
+    def status(self) -> str:
+        """Its status, one of `STATUSES`."""
+        return self.record.status
+
+
+@short_repr("name", "before", "after")
+@dataclass(frozen=True, slots=True)
+class TaskChange:
+    """A task that differs between two runs."""
+
+    name: str
+    before: TaskRecord | None
+    after: TaskRecord | None
+
+
+class FlowRun:
+    """A run of a flow in a state. Threads may not share it.
+
+    Without its flow, it can be looked at and steered, but not worked on.
+    """
+
+    def __init__(
+        self,
+        state: StateReader,
+        key: str,
+        flow: Flow | None = None,
+        *,
+        backend: Backend | None = None,
+        open_state: Callable[[], Branch] | None = None,
+    ) -> None:
+        self.key = key
+        self.flow = flow
+        self._state = state
+        self._backend = backend
+        self._open_state = open_state
+        self._board = Board()
+
+    def __repr__(self) -> str:
+        board = self._look()
+        done = sum(board.counts[each] for each in SETTLED)
+        flow = "" if board.head is None else f" of {board.head.flow}"
+        return f"<FlowRun {self.key}{flow}, {board.status()}, {done} of {len(board.specs)} done>"
+
+    # Looking
+
+    @cached_property
+    def _journal(self) -> Branch:
+        """The handle on which the run is read and changed."""
+        if self._backend is None or not isinstance(self._state, Branch):
+            raise ReadOnly(
+                f"run {self.key} is at a commit, and cannot be changed",
+                hint="open it in a state: state.flow(key=…), or fork() from this commit",
+            )
+        return Branch(self._backend, self._state.ref)
+
+    @property
+    def _stored(self) -> StoredFlow:
+        """The run as it is committed now."""
+        if not isinstance(self._state, Branch):
+            return StoredFlow(self._state, self.key)
+        self._journal.refresh()
+        return StoredFlow(self._journal, self.key)
+
+    def _look(self) -> Board:
+        """Return the board, up to date with what is committed."""
+        self._board.update(self._stored)
+        return self._board
+
+    @property
+    def status(self) -> str:
+        """How the run is: `running`, `waiting`, `done`, `failed`, `cancelled` or `paused`."""
+        return self._look().status()
+
+    @property
+    def inputs(self) -> dict[str, Any]:
+        """What the run was given."""
+        return self._stored.inputs()
+
+    @property
+    def graph(self) -> TaskGraph:
+        """Which task comes after which."""
+        return self._look().graph
+
+    def progress(self) -> RunProgress:
+        """Return how far the run is."""
+        board = self._look()
+        assert board.head is not None
+        names, records = board.graph.names, board.records
+        expected = board.remaining_seconds
+        spent = board.done_seconds
+        done = sum(board.counts[each] for each in SETTLED)
+        share = spent / (spent + expected) if spent + expected > 0 else done / max(1, len(names))
+        failed, asked = (
+            [*board.marked["failed"]][:_MOST_SHOWN],
+            [*board.marked["waiting"]][:_MOST_SHOWN],
+        )
+        return RunProgress(
+            key=self.key,
+            flow=board.head.flow,
+            status=board.status(),
+            total=len(names),
+            counts={name: count for name, count in board.counts.items() if count},
+            percent=100.0 if names and done == len(names) else min(99.9, round(100 * share, 1)),
+            running={names[each]: records[each].worker for each in board.held},
+            questions={names[each]: records[each].question for each in asked},
+            failures={names[each]: records[each].error for each in failed},
+        )
+
+    def tasks(self) -> list[TaskView]:
+        """Return all tasks, in the order in which they were added."""
+        board = self._look()
+        triples = zip(board.graph.names, board.specs, board.records, strict=True)
+        return [TaskView(*each) for each in triples]
+
+    def task(self, task: FlowTask | str) -> TaskView:
+        """Return a task.
+
+        Raises:
+            KeyNotFound: the run has no such task.
+        """
+        board = self._look()
+        number = self._number(board, task)
+        return TaskView(board.graph.names[number], board.specs[number], board.records[number])
+
+    def _number(self, board: Board, task: FlowTask | str) -> int:
+        name = task_name(task)
+        if name not in board.graph:
+            near = ", ".join(board.graph.names[:20])
+            raise KeyNotFound(f"run {self.key} has no task {name!r}", hint=f"it has: {near}")
+        return board.graph.number[name]
+
+    def result(self, task: FlowTask | str) -> Any:
+        """Return what a task returned; None if it was skipped.
+
+        Raises:
+            KeyNotFound: the run has no such task, or it is not done.
+        """
+        found = self.task(task)
+        if found.status not in SETTLED:
+            why = found.record.error or found.record.question
+            raise KeyNotFound(
+                f"task {found.name} is {found.status}{': ' + why if why else ''}",
+                hint="run.work() does what is left; run.retry() tries again what has failed",
+            )
+        return self._stored.result(found.name)
+
+    def results(self) -> dict[str, Any]:
+        """Return what all tasks returned that are done, by name."""
+        board, stored = self._look(), self._stored
+        pairs = zip(board.graph.names, board.records, strict=True)
+        return {name: stored.result(name) for name, record in pairs if record.status == "done"}
+
+    def at(self, commit: Commit | str) -> FlowRun:
+        """Return the run at a commit, to look at.
+
+        Raises:
+            KeyNotFound: it had not begun.
+        """
+        if not isinstance(self._state, Branch):
+            raise ReadOnly(f"run {self.key} is at a commit already", hint="use the state's own run")
+        past = FlowRun(self._state.at(commit), self.key, self.flow)
+        past._look()
+        return past
+
+    def diff(self, other: FlowRun) -> list[TaskChange]:
+        """Return the tasks that differ from another run to this one, such as one on a fork."""
+        check_argument(other, "other", FlowRun, "a run")
+        mine = {each.name: each for each in self.tasks()}
+        theirs = {each.name: each for each in other.tasks()}
+        changes = []
+        for name in {**theirs, **mine}:
+            before, after = (side.get(name) for side in (theirs, mine))
+            pair = [None if each is None else each.record for each in (before, after)]
+            if pair[0] != pair[1]:
+                changes.append(TaskChange(name, *pair))
+        return changes
+
+    # Working
+
+    def work(
+        self,
+        workers: int = 1,
+        *,
+        executor: Executor | None = None,
+        edited: str | None = None,
+        progress: bool | None = None,
+        is_stopped: Callable[[], bool] = lambda: False,
+        ttl_seconds: float = TTL_SECONDS,
+    ) -> RunProgress:
+        """Do what can be done, and return how far the run is then.
+
+        With one worker, tasks run in this thread, one after another; with more, in threads, unless
+        an `executor` says where. Other processes may work on the run at the same time. It ends when
+        nothing can go on: all is done, or what is left has failed or waits for a person. `edited`
+        is what to do with results of functions that were edited since, if the flow does not say.
+        `progress` shows a line that grows, by default if standard error is a terminal.
+
+        Raises:
+            CodeEdited: functions were edited since their tasks were done, and nobody has decided.
+            Invalid: the run was opened without its flow, or the flow lacks a function.
+        """
+        flow = self._flow()
+        check_slots(workers)
+        self._settle_edited(flow, flow.edited if edited is None else check_edited(edited))
+        made = InlineExecutor() if workers == 1 else ThreadExecutor(workers)
+        chosen = made if executor is None else executor
+        line = ProgressLine(self.progress) if _shows_progress(progress) else None
+        try:
+            with self._presence(chosen.slots, ttl_seconds) as presence:
+                self.worker(chosen, presence).work(
+                    is_stopped=is_stopped, on_turn=None if line is None else line.show
+                )
+        finally:
+            made.close()
+            if line is not None:
+                line.end()
+            self._follow()
+        return self.progress()
+
+    def worker(self, executor: Executor, presence: WorkerPresence) -> RunWorker:
+        """Return a worker of the run: `work` makes one, and so does each `otolith worker`."""
+        assert self._open_state is not None
+        return RunWorker(
+            self._journal,
+            self.key,
+            self._flow(),
+            executor,
+            presence,
+            open_state=self._open_state,
+            clock=self._backend_of().clock,
+            store=self._backend_of().store,
+            board=self._board,
+        )
+
+    def _presence(self, slots: int, ttl_seconds: float) -> WorkerPresence:
+        journal = self._journal
+        return WorkerPresence(self._backend_of(), journal.ref, slots=slots, ttl_seconds=ttl_seconds)
+
+    def _backend_of(self) -> Backend:
+        assert self._backend is not None
+        return self._backend
+
+    def _flow(self) -> Flow:
+        if self.flow is None:
+            raise Invalid(
+                f"run {self.key} was opened without its flow",
+                hint=f"state.flow(flow, key={self.key!r})",
+            )
+        return self.flow
+
+    def edited(self) -> list[str]:
+        """Return the tasks that are done, and whose function was edited since."""
+        flow, board = self._flow(), self._look()
+        codes = {name: task.code() for name, task in flow.functions.items()}
+        found = []
+        for number, record in enumerate(board.records):
+            code = codes.get(board.specs[number].call)
+            if record.status == "done" and record.code and code and record.code != code:
+                found.append(board.graph.names[number])
+        return found
+
+    def _settle_edited(self, flow: Flow, edited: str) -> None:
+        names = self.edited()
+        if not names:
+            return
+        if edited == "ask":
+            raise CodeEdited(
+                f"{', '.join(names[:10])} of run {self.key} were done by code that was edited since",
+                tasks=tuple(names),
+                hint="run.work(edited='keep') keeps the results; 'rerun' does them again, and what"
+                " was made from them",
+            )
+        if edited == "rerun":
+            self.retry(*names)
+            return
+        codes = {name: task.code() for name, task in flow.functions.items()}
+
+        def keep(board: Board, stored: StoredFlow) -> None:
+            for name in names:
+                number = board.graph.number[name]
+                code = codes[board.specs[number].call]
+                self._record(board, stored, name, replace(board.records[number], code=code))
+
+        self._change(keep, f"{self.key}: keeps {len(names)} results of edited code")
+
+    # Steering
+
+    def _change(self, change: Callable[[Board, StoredFlow], R], message: str) -> R:
+        """Change the run in a transaction of its own; what was staged on the state stays."""
+        board, stored = self._board, StoredFlow(self._journal, self.key)
+
+        def edit(_: Branch) -> R:
+            board.undo()
+            board.update(stored)
+            board.begin()
+            return change(board, stored)
+
+        try:
+            result = self._journal.transact(edit, message)
+        except BaseException:
+            board.undo()
+            raise
+        board.landed(stored)
+        self._follow()
+        return result
+
+    def _follow(self) -> None:
+        """Let the state that the run was opened from see what was committed, unless it is edited."""
+        if isinstance(self._state, Branch) and self._state.is_clean:
+            self._state.refresh()
+
+    @staticmethod
+    def _record(board: Board, stored: StoredFlow, name: str, record: TaskRecord) -> None:
+        board.put(board.graph.number[name], record)
+        stored.put_record(name, record)
+
+    def retry(self, *tasks: FlowTask | str) -> list[str]:
+        """Do tasks again, and what was made from them; without a name, all that failed.
+
+        What comes after is done again only if it gets something else than before. A run that was
+        cancelled goes on. Returns the names of the tasks that are pending again.
+
+        Raises:
+            KeyNotFound: the run has no such task.
+            IllegalTransition: a worker has it, or it has not been tried.
+        """
+
+        def again(board: Board, stored: StoredFlow) -> list[str]:
+            assert board.head is not None
+            numbers = [self._number(board, each) for each in tasks] or [
+                each
+                for each, record in enumerate(board.records)
+                if record.status in ("failed", "cancelled")
+            ]
+            found: dict[str, None] = {}
+            for number in numbers:
+                name, record = board.graph.names[number], board.records[number]
+                new = record.after(name, "again", failures=0, lost=0, backs=0, memo=b"", error="",
+                    feedback="", answers={}, question="", redone=record.redone + 1)  # fmt: skip
+                self._record(board, stored, name, new)
+                found[name] = None
+            for name in [each for one in [*found] for each in board.graph.downstream(one)]:
+                record = board.records[board.graph.number[name]]
+                if name not in found and record.status in ENDED | {"waiting"}:
+                    self._record(board, stored, name, record.after(name, "again", failures=0))
+                    found[name] = None
+            if board.head.status == "cancelled":
+                stored.put(board.head.as_status("open").to_data(), HEAD)
+            return [*found]
+
+        names = ", ".join(map(task_name, tasks)) or "what failed"
+        return self._change(again, f"{self.key}: again: {names}")
+
+    def cancel(self, *tasks: FlowTask | str, why: str = "") -> None:
+        """Cancel the run, or some of its tasks: what runs is not waited for, nothing else begins.
+
+        Raises:
+            KeyNotFound: the run has no such task.
+            IllegalTransition: a task has ended already.
+        """
+        check_argument(why, "why", str, "a text")
+
+        def cancel(board: Board, stored: StoredFlow) -> None:
+            assert board.head is not None
+            numbers = [self._number(board, each) for each in tasks] or board.held
+            for number in numbers:
+                name = board.graph.names[number]
+                new = board.records[number].after(name, "cancel", error=why)
+                self._record(board, stored, name, new)
+            if not tasks:
+                stored.put(board.head.as_status("cancelled", why).to_data(), HEAD)
+
+        names = ", ".join(map(task_name, tasks)) or "cancelled"
+        self._change(cancel, f"{self.key}: {'cancels ' if tasks else ''}{names}")
+
+    def pause(self, why: str = "") -> None:
+        """Begin nothing more until `resume`; what runs is finished."""
+        self._set_status("paused", why)
+
+    def resume(self) -> None:
+        """Let a run go on that was paused or cancelled."""
+        self._set_status("open", "")
+
+    def _set_status(self, status: str, why: str) -> None:
+        check_argument(why, "why", str, "a text")
+
+        def set_status(board: Board, stored: StoredFlow) -> None:
+            assert board.head is not None
+            if status == "paused" and board.head.status == "cancelled":
+                raise Invalid(f"run {self.key} was cancelled", hint="run.resume() lets it go on")
+            stored.put(board.head.as_status(status, why).to_data(), HEAD)
+
+        self._change(set_status, f"{self.key}: {'goes on' if status == 'open' else status}")
+
+    def ask(self, question: str, *, name: str | None = None, after: Any = ()) -> str:
+        """Ask a person, as a task whose result is the answer; return its name.
+
+        Raises:
+            Exists: there is a task of this name.
+        """
+        check_argument(question, "question", str, "a text")
+        own = (question if name is None else name)[:200]
+        self.expand(None, [FlowTask(own, goal=question, after=after)])
+        return own
+
+    def answer(self, task: FlowTask | str, answer: object) -> None:
+        """Answer what a task asks. One for a person is done then; another is called again.
+
+        Raises:
+            KeyNotFound: the run has no such task.
+            IllegalTransition: the task asks nothing.
+            BadValue: the answer cannot be stored.
+        """
+
+        def give(board: Board, stored: StoredFlow) -> None:
+            number = self._number(board, task)
+            name, record, spec = (
+                board.graph.names[number],
+                board.records[number],
+                board.specs[number],
+            )
+            if not spec.call and board.is_ready(number):
+                record = record.after(name, "unlock", "ask", question=spec.goal)
+            if record.status != "waiting":
+                raise IllegalTransition(
+                    f"task {name} is {record.status}, and asks nothing",
+                    state=record.status, event="answer", allowed=(),
+                )  # fmt: skip
+            now = max(self._backend_of().clock(), 0)
+            if spec.call:
+                answers = {**record.answers, record.question: answer}
+                record = record.after(name, "answer", answers=answers, question="")
+            else:
+                stored.put(answer, RESULTS, name)
+                record = record.after(name, "accept", ended=now)
+            self._record(board, stored, name, record)
+
+        self._change(give, f"{self.key}: {task_name(task)} is answered")
+
+    def settle(self, key: str, *, happened: bool, result: object = None) -> None:
+        """Decide whether an effect has happened whose outcome is unknown; see `EffectUnknown.key`.
+
+        Raises:
+            KeyNotFound: nothing was begun under this key.
+            Invalid: its outcome is known.
+        """
+        attempts = self._journal.attempts()
+        found = attempts.find(key)
+        if found is None:
+            raise KeyNotFound(f"nothing was begun under the key {key!r}", hint="see the error")
+        if found.status not in ("begun", "unknown"):
+            raise Invalid(f"its outcome is known: {found.status}", hint="nothing is left to decide")
+        attempts.swap(key, found, found.ended("done", result=result) if happened else None)
+
+    # Decomposition
+
+    def expand(self, parent: FlowTask | str | None, tasks: Iterable[FlowTask]) -> list[str]:
+        """Add tasks to the run, as parts of one of its tasks; return their names.
+
+        A new task that names nothing that it comes after comes after the parent. What comes after
+        the parent waits for the new tasks too. Without a parent, nothing waits for them.
+
+        Raises:
+            Exists: there is a task of one of these names.
+            KeyNotFound: one comes after, or calls, what is not there.
+            Invalid: it would close a cycle; what comes after the parent has begun; the run was
+                cancelled, or has too many tasks.
+        """
+        new = list(tasks)
+        for each in new:
+            check_argument(each, "a task", FlowTask, "a FlowTask")
+        under = None if parent is None else task_name(parent)
+
+        def add(board: Board, stored: StoredFlow) -> list[str]:
+            assert board.head is not None
+            if board.head.status == "cancelled":
+                raise Invalid(f"run {self.key} was cancelled", hint="run.resume() lets it go on")
+            specs = self._new_specs(board, under, new)
+            graph = TaskGraph(
+                {
+                    name: spec.waits_for
+                    for name, spec in zip(board.graph.names, board.specs, strict=True)
+                }
+            )
+            changed = {} if under is None else self._waiting_for(board, under, specs)
+            links = [(name, each) for each, spec in changed.items() for name in specs
+                     if name in spec.also]  # fmt: skip
+            graph.add({name: spec.after for name, spec in specs.items()}, links)
+            for name, spec in specs.items():
+                check_back_to(graph, name, spec)
+            stored.put_plan({**specs, **changed}.items())
+            return [*specs]
+
+        return self._change(add, f"{self.key}: {len(new)} more tasks")
+
+    def _new_specs(
+        self, board: Board, parent: str | None, tasks: list[FlowTask]
+    ) -> dict[str, TaskSpec]:
+        """Return the specs of new tasks."""
+        if parent is not None:
+            self._number(board, parent)
+        if len(board.specs) + len(tasks) > MOST_TASKS:
+            raise _too_many(len(board.specs) + len(tasks))
+        names = [each.name for each in tasks]
+        found: dict[str, TaskSpec] = {}
+        for number, each in enumerate(tasks):
+            if each.name in found or each.name in board.graph:
+                raise Exists(f"run {self.key} has a task {each.name!r}", hint="take another name")
+            spec = each.spec
+            if self.flow is not None and spec.call and spec.call not in self.flow.functions:
+                raise KeyNotFound(
+                    f"task {each.name} calls {spec.call!r}, and the flow has no such function",
+                    hint=f"it has: {', '.join(self.flow.functions)}; a task for a person has a goal",
+                )
+            after = spec.after or (() if parent is None else (parent,))
+            found[each.name] = replace(spec, after=after, number=len(board.specs) + number)
+        del names
+        return found
+
+    def _waiting_for(
+        self, board: Board, parent: str, specs: Mapping[str, TaskSpec]
+    ) -> dict[str, TaskSpec]:
+        """Return the specs of what comes after a parent, which waits for its parts as well."""
+        inner = {name for spec in specs.values() for name in spec.after}
+        last = tuple(name for name in specs if name not in inner)
+        changed = {}
+        for name in board.graph.unlocks(parent):
+            number = board.graph.number[name]
+            status = board.records[number].status
+            if status in HELD | ENDED | {"waiting"}:
+                raise Invalid(
+                    f"task {name} comes after {parent}, and is {status} already",
+                    hint=f"run.retry({name!r}) first, or expand without a parent",
+                )
+            spec = board.specs[number]
+            more = tuple(each for each in last if each not in spec.waits_for)
+            changed[name] = replace(spec, also=(*spec.also, *more))
+        return changed
+
+    # Code that came later
+
+    def adopt(self, flow: Flow) -> None:
+        """Work by this flow from now on: tasks that it has and the run has not are added.
+
+        Raises:
+            Invalid: it is another flow.
+        """
+        self.flow = flow
+        board = self._look()
+        assert board.head is not None
+        if board.head.flow != flow.name:
+            raise Invalid(
+                f"run {self.key} is of the flow {board.head.flow!r}, not {flow.name!r}",
+                hint="give another key",
+            )
+        if not self._outdated(board, flow):
+            return
+
+        def add(board: Board, stored: StoredFlow) -> None:
+            specs = self._outdated(board, flow)
+            after = {
+                name: spec.waits_for
+                for name, spec in zip(board.graph.names, board.specs, strict=True)
+            }
+            TaskGraph(after | {name: spec.waits_for for name, spec in specs.items()})
+            stored.put_plan(specs.items())
+
+        self._change(add, f"{self.key}: a newer version of {flow.name}")
+
+    @staticmethod
+    def _outdated(board: Board, flow: Flow) -> dict[str, TaskSpec]:
+        """Return the specs of tasks that the flow says otherwise than the run."""
+        found: dict[str, TaskSpec] = {}
+        for name, task in flow.tasks.items():
+            if name not in board.graph:
+                found[name] = replace(task.spec, number=len(board.specs) + len(found))
+                continue
+            number = board.graph.number[name]
+            spec = board.specs[number]
+            new = replace(task.spec, number=spec.number, also=spec.also)
+            if new != spec and board.records[number].status not in HELD | ENDED:
+                found[name] = new
+        return found
+
+
+def open_run(
+    state: StateReader,
+    flow: Flow | None,
+    key: str | None,
+    inputs: Mapping[str, Any],
+    *,
+    backend: Backend | None = None,
+    open_state: Callable[[], Branch] | None = None,
+) -> FlowRun:
+    """Return a run of a state; begin it if there is none, and a flow is given.
+
+    Raises:
+        KeyNotFound: there is no run of this key.
+        Invalid: the inputs do not fit.
+    """
+    check_argument(flow, "flow", (Flow, NOTHING), "a Flow")
+    check_argument(key, "key", (str, NOTHING), "a text")
+    if flow is None and key is None:
+        raise Invalid("flow: give a flow, or the key of a run", hint="state.flows() lists the runs")
+    own = flow.name if key is None and flow is not None else str(key)
+    run = FlowRun(state, own, flow, backend=backend, open_state=open_state)
+    if flow is not None:
+        _begin(run, flow, inputs)
+    elif inputs:
+        raise Invalid("inputs are given without a flow", hint=f"state.flow(flow, key={own!r}, …)")
+    else:
+        run._look()  # noqa: SLF001 - of this module
+    return run
+
+
+def _begin(run: FlowRun, flow: Flow, inputs: Mapping[str, Any]) -> None:
+    """Begin a run, or take up the one of the same key.
+
+    Raises:
+        Invalid: inputs are missing or unknown; or there is a run of this key with other inputs.
+        BadValue: an input cannot be stored.
+    """
+    check_name(run.key, "run")
+    if run._stored.exists:  # noqa: SLF001 - of this module
+        run.adopt(flow)
+        known = run.inputs
+        other = [name for name in inputs if name not in known or not _same(run, name, inputs[name])]
+        if other:
+            raise Invalid(
+                f"run {run.key} was begun with another {', '.join(other)}",
+                hint=f"leave it out, or begin another run: state.flow(flow, key=…, {other[0]}=…)",
+            )
+        return
+    flow.check_inputs(inputs)
+    if not flow.tasks:
+        raise Invalid(f"flow {flow.name} has no tasks", hint="@flow.task adds one")
+    if len(flow.tasks) > MOST_TASKS:
+        raise _too_many(len(flow.tasks))
+
+    def begin(_: Branch) -> None:
+        stored = StoredFlow(run._journal, run.key)  # noqa: SLF001 - of this module
+        if stored.exists:
+            return
+        now = run._backend_of().clock()  # noqa: SLF001
+        head = RunHead(flow.name, now, resources=flow.resources, rates=flow.rates)
+        stored.put(head.to_data(), HEAD)
+        for name, value in inputs.items():
+            try:
+                stored.put(value, INPUTS, name)
+            except BadValue as error:
+                message = f"the input {name} cannot be stored: {error.message}"
+                raise BadValue(message, hint=error.hint) from None
+        specs = {
+            name: replace(task.spec, number=at)
+            for at, (name, task) in enumerate(flow.tasks.items())
+        }
+        stored.put_plan(specs.items())
+
+    run._journal.transact(begin, f"{run.key}: a run of {flow.name}")  # noqa: SLF001
+    run._follow()  # noqa: SLF001
+
+
+def _same(run: FlowRun, name: str, value: object) -> bool:
+    stored = run._stored  # noqa: SLF001 - of this module
+    cells = stored.state.cells
+    return cells.same(cells.put(value), stored.cell(INPUTS, name))
+
+
+def _too_many(count: int) -> Invalid:
+    return Invalid(
+        f"a run has at most {MOST_TASKS:,} tasks, got {count:,}",
+        hint="let one task do many of them, or make several runs",
+    )
+
+
+def _shows_progress(progress: object) -> bool:
+    check_argument(progress, "progress", (bool, NOTHING), "True, False or None")
+    return sys.stderr.isatty() if progress is None else bool(progress)

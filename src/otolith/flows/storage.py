@@ -1,0 +1,218 @@
+"""The stored form of runs: one reserved subtree of the state.
+
+    .flows / <key> / head              the flow, its status, when it began, its resources
+                     inputs / <name>   what the run was given
+                     plan / <task>     what is to be done: see `TaskSpec`
+                     tasks / <task>    what has happened to it: see `TaskRecord`
+                     results / <task>  what it returned
+                     rates / <name>    when the next task that needs it may begin
+
+A task without a record is pending. When two branches merge, tasks that only one of them had are as
+they are there; of a task that both had, `merge_tasks` decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from otolith import shapes
+from otolith.core import FLOWS, Branch, Path, StateReader
+from otolith.errors import BadValue, Corrupt, Error, KeyNotFound
+from otolith.flows.definition import TaskSpec
+from otolith.flows.lifecycle import HELD, TaskRecord
+from otolith.shapes import Shape
+from otolith.types import short_repr
+
+HEAD, INPUTS, PLAN, TASKS, RESULTS, RATES = "head", "inputs", "plan", "tasks", "results", "rates"
+_HEAD: Shape = {"flow": str, "created": int}
+_HEAD_MORE: Shape = {"status": str, "why": str, "resources": dict, "rates": dict, "edited": str}
+RUN_STATUSES = ("open", "paused", "cancelled")
+
+
+@short_repr("flow", "status", "why")
+@dataclass(frozen=True, slots=True)
+class RunHead:
+    """What a run is of, and whether it may go on."""
+
+    flow: str
+    created: int
+    status: str = "open"
+    why: str = ""
+    resources: Mapping[str, int] = field(default_factory=dict)
+    rates: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_data(self) -> dict[str, Any]:
+        """Return the head as plain data."""
+        found: dict[str, Any] = {"flow": self.flow, "created": self.created, "status": self.status}
+        more = {"why": self.why, "resources": self.resources, "rates": self.rates}
+        return found | {
+            name: dict(value) if isinstance(value, Mapping) else value
+            for name, value in more.items()
+            if value
+        }
+
+    @classmethod
+    def from_data(cls, key: str, data: object) -> RunHead:
+        """Return the head that is stored as this.
+
+        Raises:
+            Corrupt: this is not a head.
+        """
+        what = f"the run {key}"
+        found = shapes.fields(data, what, _HEAD, _HEAD_MORE, is_open=True)
+        found.pop("edited", None)
+        resources = shapes.mapping(found.get("resources", {}), f"the resources of {what}", int)
+        rates = shapes.mapping(found.get("rates", {}), f"the rates of {what}", list)
+        pairs = {
+            name: tuple(shapes.items(each, f"a rate of {what}", int, int))
+            for name, each in rates.items()
+        }
+        if found.get("status", "open") not in RUN_STATUSES:
+            raise Corrupt(f"{what} is {found['status'][:80]!r}", hint="run otolith fsck")
+        return cls(**{**found, "resources": resources, "rates": pairs})
+
+    def as_status(self, status: str, why: str = "") -> RunHead:
+        """Return the head with another status."""
+        return replace(self, status=status, why=why)
+
+
+class StoredFlow:
+    """Reads and stages one run of a state. Callers hold the lock of the state."""
+
+    def __init__(self, state: StateReader, key: str) -> None:
+        self.state = state
+        self.key = key
+        self._path: Path = (FLOWS, key)
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is such a run."""
+        return self.cell(HEAD) is not None
+
+    def cell(self, *parts: str) -> bytes | None:
+        """Return the cell of a part of the run; None if it is not there."""
+        return self.state.cell_at((*self._path, *parts))
+
+    def head(self) -> RunHead:
+        """Return the head.
+
+        Raises:
+            KeyNotFound: there is no such run.
+        """
+        cell = self.cell(HEAD)
+        if cell is None:
+            known = ", ".join(run_keys(self.state)[:10]) or "none"
+            raise KeyNotFound(f"there is no run {self.key!r}", hint=f"the runs are: {known}")
+        return RunHead.from_data(self.key, self.state.cells.load(cell))
+
+    def inputs(self, names: Collection[str] | None = None) -> dict[str, Any]:
+        """Return what the run was given; some of it by name, or all."""
+        if names is None:
+            return dict(self._entries(INPUTS))
+        cells = {name: self.cell(INPUTS, name) for name in names}
+        load = self.state.cells.load
+        return {name: load(cell) for name, cell in cells.items() if cell is not None}
+
+    def specs(self) -> Iterator[tuple[str, TaskSpec]]:
+        """Yield the tasks of the plan, in the order in which they were added."""
+        found = [(name, TaskSpec.from_data(name, data)) for name, data in self._entries(PLAN)]
+        yield from sorted(found, key=lambda pair: pair[1].number)
+
+    def records(self) -> Iterator[tuple[str, TaskRecord]]:
+        """Yield what has happened to tasks."""
+        for name, data in self._entries(TASKS):
+            yield name, TaskRecord.from_data(name, data)
+
+    def record(self, name: str) -> TaskRecord:
+        """Return what has happened to a task."""
+        cell = self.cell(TASKS, name)
+        if cell is None:
+            return TaskRecord()
+        return TaskRecord.from_data(name, self.state.cells.load(cell))
+
+    def result(self, name: str) -> Any:
+        """Return what a task returned; None if it has not, or was skipped."""
+        cell = self.cell(RESULTS, name)
+        return None if cell is None else self.state.cells.load(cell)
+
+    def next_start(self, resource: str) -> int:
+        """Return when the next task may begin that needs a resource with a rate."""
+        cell = self.cell(RATES, resource)
+        found = 0 if cell is None else self.state.cells.load(cell)
+        return found if type(found) is int else 0
+
+    def _entries(self, part: str) -> Iterator[tuple[str, Any]]:
+        cells, cell = self.state.cells, self.cell(part)
+        for key, each in () if cell is None else cells.entries(cell):
+            yield str(cells.encoding.unkey(key)), cells.load(each)
+
+    # Writing
+
+    @property
+    def _branch(self) -> Branch:
+        assert isinstance(self.state, Branch)
+        return self.state
+
+    def put(self, value: object, *parts: str) -> None:
+        """Stage a value at a part of the run.
+
+        Raises:
+            BadValue: it cannot be stored.
+        """
+        try:
+            cell = self.state.cells.put(value)
+        except BadValue as error:
+            raise BadValue(f"{'/'.join(parts)}: {error.message}", hint=error.hint) from None
+        self._branch.write_reserved((*self._path, *parts), cell)
+
+    def put_plan(self, specs: Iterable[tuple[str, TaskSpec]]) -> None:
+        """Stage tasks of the plan: a new plan as a whole, others one by one."""
+        found = {name: spec.to_data() for name, spec in sorted(specs, key=lambda pair: pair[0])}
+        if self.cell(PLAN) is None:
+            self.put(found, PLAN)
+        else:
+            for name, data in found.items():
+                self.put(data, PLAN, name)
+
+    def put_record(self, name: str, record: TaskRecord) -> None:
+        """Stage what has happened to a task."""
+        self.put(record.to_data(), TASKS, name)
+
+
+def run_keys(state: StateReader) -> list[str]:
+    """Return the keys of the runs in a state."""
+    cell = state.cell_at((FLOWS,))
+    keys = () if cell is None else state.cells.entries(cell)
+    return [str(state.cells.encoding.unkey(key)) for key, _ in keys]
+
+
+def merge_tasks(base: Any, ours: Any, theirs: Any) -> Any:
+    """Merge two records of one task; NotImplemented for a conflict.
+
+    A side that only began it, or let go of it, gives way to one that ended it: what the other's
+    worker does is refused then. Both ended it with the same result: that of the earlier. Both
+    ended it otherwise: a conflict, for what comes after each side was made from its own result.
+    """
+    try:
+        mine, yours = (TaskRecord.from_data("", each or {}) for each in (ours, theirs))
+    except Error:
+        return NotImplemented
+    ended = [each for each in (mine, yours) if each.status not in HELD | {"pending", "ready"}]
+    if len(ended) == 1:
+        return ended[0].to_data()
+    if not ended:
+        return max(mine, yours, key=_progress).to_data()
+    if mine.status == yours.status == "done" and mine.product == yours.product:
+        return min(mine, yours, key=lambda each: (each.ended, each.worker)).to_data()
+    return NotImplemented
+
+
+def _progress(record: TaskRecord) -> tuple[object, ...]:
+    return (
+        record.attempt,
+        record.began,
+        record.worker,
+        str(sorted(record.to_data().items(), key=str)),
+    )

@@ -1,0 +1,662 @@
+"""RunWorker: takes tasks of a run, lets an executor run them, and commits how they ended.
+
+Rules
+1. One commit has it all: the results of tasks that have ended, what may begin after them, and that
+   this worker has begun it. So a step of a run costs one commit, and many that end at once cost one
+   together. No transaction is open while code of the user runs.
+2. A task changes hands only by a commit. Whoever has it is named in its record, with the number of
+   the attempt. A result that comes for another number, or from another worker, is dropped.
+3. A worker shows that it lives (`WorkerPresence`). The tasks of one that died, that did not show
+   itself for its time, or that works on another branch, are taken over. Its number is the fence:
+   what it commits later is refused by rule 2, on the head that the commit replaces.
+4. A task that edits the state does so on a handle of its own. Its edits, its result and its record
+   are one commit, merged with what others have committed; a conflict is a failed attempt.
+5. Times are those of the repo's clock, but never earlier than the head. A pause is over when either
+   that clock or the clock of the process says so: a clock that was set back holds nothing up.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from random import random
+from threading import Event, Thread
+from time import monotonic
+from typing import Any, NamedTuple, TypeVar
+
+from otolith.core import Branch, digest
+from otolith.errors import (
+    AlreadyCommitted,
+    BadValue,
+    Closed,
+    Error,
+    Invalid,
+    MergeConflict,
+    Unavailable,
+)
+from otolith.flows.board import Board
+from otolith.flows.definition import RESULTS as ALL_RESULTS
+from otolith.flows.definition import TASK, Flow, FlowTask, TaskSpec
+from otolith.flows.executors import Executor
+from otolith.flows.graph import TaskGraph
+from otolith.flows.jobs import ERROR_LETTERS, InWorker, Job, JobEnd
+from otolith.flows.lifecycle import HELD, SETTLED, TaskRecord
+from otolith.flows.presence import WorkerPresence
+from otolith.flows.storage import INPUTS, RATES, RESULTS, StoredFlow
+from otolith.stores import Store, news_of
+
+R = TypeVar("R")
+
+_MOST_LOST = 5  # a task that has killed so many workers is not tried again
+_LONGEST_PAUSE = 60_000_000
+_LOOK_SECONDS = 1.0
+_MOST_AHEAD = 64
+_PATIENCE_SECONDS = 60.0
+_QUEUED_SECONDS = 0.5
+_KNOWN_AFTER = 8
+_NEVER = 1 << 62
+
+
+class _Lease(NamedTuple):
+    """A task that this worker has begun in a transaction."""
+
+    number: int
+    attempt: int
+    task: FlowTask
+    memo: bytes
+    code: bytes
+
+
+@dataclass(slots=True, eq=False)
+class _Running:
+    """A task that this worker has: from the commit that leased it to the one that ends it."""
+
+    number: int
+    attempt: int
+    memo: bytes
+    code: bytes
+    job: Job
+    here: InWorker | None
+    handle: Any = None
+    began: float = 0.0  # by the clock of the process; 0 until it was submitted
+    deadline: float | None = None
+
+
+class RunWorker:
+    """One worker of one run. One thread uses it."""
+
+    def __init__(
+        self,
+        journal: Branch,
+        key: str,
+        flow: Flow,
+        executor: Executor,
+        presence: WorkerPresence,
+        *,
+        open_state: Callable[[], Any],
+        clock: Callable[[], int],
+        store: Store,
+        board: Board | None = None,
+    ) -> None:
+        self.board = Board() if board is None else board
+        self.refused = 0  # results that came too late
+        self._journal = journal
+        self._stored = StoredFlow(journal, key)
+        self._key = key
+        self._flow = flow
+        self._executor = executor
+        self._presence = presence
+        self._worker = presence.worker
+        self._open_state = open_state
+        self._clock = clock
+        self._running: dict[int, _Running] = {}
+        self._queued: deque[_Running] = deque()
+        self._ends: list[tuple[_Running, JobEnd]] = []
+        self._wake = Event()
+        self._codes: dict[str, bytes] = {}
+        self._missing: set[str] = set()
+        self._waits: dict[int, tuple[int, float]] = {}  # when pauses are over by our own clock
+        self._store = store
+        self._listener: _Listener | None = None
+        self._commit_seconds = 0.001
+        self._last_start = 0.0
+        self._family = journal.ref.rpartition("/")[0]
+
+    def __repr__(self) -> str:
+        return f"<RunWorker {self._key}, {len(self._running)} running>"
+
+    # The loop
+
+    def work(
+        self,
+        *,
+        is_stopped: Callable[[], bool] = lambda: False,
+        on_turn: Callable[[Board], None] | None = None,
+    ) -> None:
+        """Work until nothing can go on, or until it is stopped; then what runs is given back.
+
+        Raises:
+            Unavailable: the store could not be reached for a minute.
+            Invalid: tasks are left whose functions the flow does not have.
+        """
+        try:
+            while not is_stopped():
+                has_moved = self._turn_in_time()
+                if on_turn is not None:
+                    on_turn(self.board)
+                if not has_moved and self.is_over:
+                    break
+                if not has_moved:
+                    self._wait()
+        finally:
+            self._give_back()
+        if self._missing and not is_stopped():
+            raise self._gone()
+
+    def _turn_in_time(self) -> bool:
+        """Do a turn; again for a minute, while the store cannot be reached."""
+        began = monotonic()
+        while True:
+            try:
+                return self.turn()
+            except AlreadyCommitted:
+                return True  # the last turn has landed after all
+            except Unavailable:
+                if monotonic() - began > _PATIENCE_SECONDS:
+                    raise
+                self._wake.wait(0.2 + random() * 0.3)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing runs here or elsewhere, and nothing can begin."""
+        if self._running or self._queued or self._ends:
+            return False
+        if self.board.held:
+            return False
+        return self.board.status() != "running" or self._only_missing()
+
+    def _only_missing(self) -> bool:
+        due = self.board.next_due
+        return bool(self._missing) and (due is None or due >= _NEVER)
+
+    def turn(self) -> bool:
+        """Commit what has ended and begin what can; return whether anything moved."""
+        self._collect()
+        ends, dead = self._ends, self._presence.dead(self._holders())
+        began = monotonic()
+        for running, end in [each for each in ends if _has_edits(each[0])]:
+            self._land_with_edits(running, end)
+        ends = self._ends
+        leased = self._transact(lambda: self._step(ends, dead), self._message(ends))
+        self._ends = [each for each in self._ends if each not in ends]
+        if ends or leased:
+            self._commit_seconds += 0.2 * (monotonic() - began - self._commit_seconds)
+        self._queued.extend(map(self._prepare, leased))
+        self._submit()
+        return bool(ends or leased or self._ends)
+
+    def _transact(self, step: Callable[[], R], message: str) -> R:
+        try:
+            result = self._journal.transact(lambda state: step(), message)
+        except BaseException:
+            self.board.undo()
+            raise
+        self.board.landed(self._stored)
+        return result
+
+    def _message(self, ends: list[tuple[_Running, JobEnd]]) -> str:
+        said = [f"{self.board.graph.names[each.number]} {end.how}" for each, end in ends[:3]]
+        more = f" and {len(ends) - 3} more" if len(ends) > 3 else ""
+        return f"{self._key}: {', '.join(said) or 'begins'}{more}"
+
+    def _holders(self) -> set[str]:
+        """Return the other workers that have tasks."""
+        found = {self.board.records[each].worker for each in self.board.held}
+        return found - {self._worker}
+
+    # Jobs
+
+    def _submit(self) -> None:
+        """Give the executor as much as it has slots."""
+        while self._queued and len(self._running) < self._executor.slots:
+            running = self._queued.popleft()
+            running.began = self._last_start = monotonic()
+            if running.job.timeout_seconds is not None:
+                running.deadline = running.began + running.job.timeout_seconds
+            self._running[running.number] = running
+            running.handle = self._executor.submit(running.job, self._wake.set)
+            self._poll(running)
+
+    def _collect(self) -> None:
+        """Note which jobs have ended, or are too late."""
+        self._wake.clear()
+        for running in list(self._running.values()):
+            self._poll(running)
+        self._submit()
+
+    def _poll(self, running: _Running) -> None:
+        end = self._executor.poll(running.handle)
+        if end is None and running.deadline is not None and monotonic() > running.deadline:
+            self._executor.cancel(running.handle)
+            limit = running.job.timeout_seconds or 0
+            end = JobEnd("failed", text=f"it took longer than {limit:g} s", seconds=limit)
+        if end is not None and self._running.pop(running.number, None) is not None:
+            self._ends.append((running, end))
+
+    def _wait(self) -> None:
+        """Wait until a job has ended, a time has come, or the state may have changed."""
+        now = monotonic()
+        times = [each.deadline - now for each in self._running.values() if each.deadline]
+        due = self.board.next_due
+        if due is not None:
+            times.append((due - self._now()) / 1_000_000)
+        times += [until - now for _, until in self._waits.values()]
+        if len(self._running) < self._executor.slots:
+            if self._listener is None:
+                self._listener = _Listener(self._store, self._journal.ref, self._wake)
+                return  # what came before it listened is looked for once more
+            times.append(_LOOK_SECONDS)
+        self._wake.wait(max(0.001, min([_LOOK_SECONDS * 5, *times])))
+
+    def _now(self) -> int:
+        head = self._journal.head
+        return max(self._clock(), 0 if head is None else head.time)
+
+    # One transaction
+
+    def _step(self, ends: Iterable[tuple[_Running, JobEnd]], dead: set[str]) -> list[_Lease]:
+        """Stage how jobs ended, what is taken over and what begins; return what this worker got."""
+        board, stored = self.board, self._stored
+        board.undo()
+        board.update(stored)
+        board.begin()
+        now = self._now()
+        touched: dict[int, None] = {}
+        for running, end in ends:
+            self._land(stored, running, end, now, touched)
+        for number in board.held:
+            if board.records[number].worker in dead:
+                self._lose(number, now, touched)
+        self._note_starts(now, touched)
+        assert board.head is not None
+        leased = self._lease(now, touched) if board.head.status == "open" else []
+        for number in touched:
+            stored.put_record(board.graph.names[number], board.records[number])
+        return leased
+
+    def _is_ours(self, running: _Running) -> bool:
+        record = self.board.records[running.number]
+        same = (record.worker, record.attempt) == (self._worker, running.attempt)
+        return same and record.status in HELD
+
+    def _land(
+        self,
+        stored: StoredFlow,
+        running: _Running,
+        end: JobEnd,
+        now: int,
+        touched: dict[int, None],
+    ) -> bool:
+        """Stage how a job ended; return False if its task has changed hands (rule 2)."""
+        if running.number >= len(self.board.records) or not self._is_ours(running):
+            self.refused += 1
+            return False
+        number = running.number
+        name, record = self.board.graph.names[number], self.board.records[number]
+        if record.status == "leased":
+            record = record.after(name, "start", began=now)
+        took = round(end.seconds * 1_000_000)
+        record = replace(record, ran=took, ended=now)
+        if end.how == "returned":
+            try:
+                stored.put(end.result, RESULTS, name)
+            except (BadValue, RecursionError) as error:
+                text = f"its result cannot be stored: {getattr(error, 'message', error)}"
+                self._put(number, record.after(name, "fail", error=text), touched)
+                return True
+            cell = stored.cell(RESULTS, name)
+            made = {"memo": running.memo, "code": running.code, "product": digest(cell or b"")[:8]}
+            new = record.after(name, "return", "accept", error="", feedback="", failures=0, **made)
+            self._put(number, new, touched)
+        elif end.how == "skipped":
+            self._put(number, record.after(name, "skip", error=""), touched)
+        elif end.how == "asked":
+            self._put(number, record.after(name, "ask", question=end.text), touched)
+        elif end.how == "lost":
+            self._lose(number, now, touched)
+        else:
+            self._fail(number, record, end, now, touched)
+        return True
+
+    def _fail(
+        self, number: int, record: TaskRecord, end: JobEnd, now: int, touched: dict[int, None]
+    ) -> None:
+        """Stage a failed or refused attempt: try again, send the work back, or give it up."""
+        name, spec = self.board.graph.names[number], self.board.specs[number]
+        text = end.text[:ERROR_LETTERS]
+        if end.how == "refused":
+            record = record.after(name, "return")
+            is_own = spec.back_to in ("", name)
+            if not is_own and record.backs < spec.backs and spec.back_to in self.board.graph:
+                self._send_back(number, record, text, now, touched)
+                return
+        if record.failures < spec.retries:
+            pause = min(_LONGEST_PAUSE, spec.pause << min(record.failures, 40))
+            pause = round(pause * (0.75 + random() / 2))
+            new = record.after(
+                name, "retry", failures=record.failures + 1, error=text, feedback=text,
+                pause=pause, not_before=now + pause, retried=record.retried + record.ran + pause,
+            )  # fmt: skip
+        else:
+            new = record.after(name, "fail", failures=record.failures + 1, error=text)
+        self._put(number, new, touched)
+
+    def _send_back(
+        self, number: int, record: TaskRecord, why: str, now: int, touched: dict[int, None]
+    ) -> None:
+        """Stage that an earlier task, and all between the two, are done again."""
+        board, graph = self.board, self.board.graph
+        name, target = graph.names[number], graph.number[board.specs[number].back_to]
+        new = record.after(
+            name, "send back", backs=record.backs + 1, error=why,
+            retried=record.retried + record.ran,
+        )  # fmt: skip
+        self._put(number, new, touched)
+        after_target = {graph.number[each] for each in graph.downstream(graph.names[target])}
+        for each in [target, *(after_target & _before(graph, number))]:
+            found = board.records[each]
+            if found.status not in SETTLED:
+                continue
+            again = found.after(graph.names[each], "again", failures=0, memo=b"")
+            if each == target:
+                again = replace(again, feedback=why, redone=found.redone + 1)
+            self._put(each, again, touched)
+
+    def _lose(self, number: int, now: int, touched: dict[int, None]) -> None:
+        """Stage that a task is free again, because its worker is gone."""
+        name, record = self.board.graph.names[number], self.board.records[number]
+        lost = record.lost + 1
+        spent = max(0, now - record.began) if record.began else 0
+        if lost > _MOST_LOST and record.status == "running":
+            text = f"its worker died {lost} times"
+            new = record.after(name, "fail", lost=lost, error=text, ended=now)
+        else:
+            new = record.after(
+                name, "lose", lost=lost, worker="", retried=record.retried + spent,
+                error=f"its worker was lost: {record.worker.partition('@')[0]}",
+            )  # fmt: skip
+        self._put(number, new, touched)
+
+    def _note_starts(self, now: int, touched: dict[int, None]) -> None:
+        """Stage that tasks run that waited for a slot here."""
+        for running in self._running.values():
+            record = self.board.records[running.number]
+            if record.status == "leased" and self._is_ours(running):
+                name = self.board.graph.names[running.number]
+                self._put(running.number, record.after(name, "start", began=now), touched)
+        if self._queued and monotonic() - self._last_start > _QUEUED_SECONDS:
+            for running in self._queued:  # what runs takes longer than it was expected to
+                if self._is_ours(running):
+                    name = self.board.graph.names[running.number]
+                    record = self.board.records[running.number].after(name, "lose", worker="")
+                    self._put(running.number, record, touched)
+
+    def _put(self, number: int, record: TaskRecord, touched: dict[int, None]) -> None:
+        self.board.put(number, record)
+        touched[number] = None
+
+    # Beginning
+
+    def _lease(self, now: int, touched: dict[int, None]) -> list[_Lease]:
+        """Stage that this worker begins as many tasks as it has slots, and return them."""
+        board, leased = self.board, list[_Lease]()
+        queued = sum(map(self._is_ours, self._queued))
+        free = self._executor.slots - len(self._running) - queued
+        most = free + self._ahead()
+        for number in board.take(now) if most > 0 else ():
+            name, spec, record = (
+                board.graph.names[number],
+                board.specs[number],
+                board.records[number],
+            )
+            task = self._flow.functions.get(spec.call)
+            until = self._wait_until(number, spec, record, now)
+            if not spec.call:
+                asked = record.after(name, "unlock", "ask", question=spec.goal)
+                self._put(number, asked, touched)
+            elif task is None:
+                self._missing.add(spec.call)
+                board.postpone(number, _NEVER)
+            elif until > now:
+                board.postpone(number, until)
+            else:
+                memo, code = self._memo(spec, task)
+                if record.product and record.memo == memo:  # it was made from the same before
+                    self._put(number, record.after(name, "keep", ended=now), touched)
+                    continue
+                has_slot = len(leased) < free
+                new = record.after(
+                    name,
+                    *(("unlock", "lease", "start") if has_slot else ("unlock", "lease")),
+                    worker=self._worker,
+                    attempt=record.attempt + 1,
+                    began=now if has_slot else 0,
+                    waited=max(0, now - self._ready_since(number)),
+                    not_before=0,
+                )
+                self._put(number, new, touched)
+                self._use_rates(spec, now)
+                leased.append(_Lease(number, new.attempt, task, memo, code))
+                if len(leased) >= most:
+                    break
+        return leased
+
+    def _ahead(self) -> int:
+        """Return how many tasks to lease beyond the slots: some, if they are shorter than a commit.
+
+        So many short tasks share a commit.
+        """
+        times = self.board.all_times
+        if times.number < _KNOWN_AFTER or times.mean >= self._commit_seconds:
+            return 0
+        each = min(_MOST_AHEAD, round(self._commit_seconds / max(times.mean, 1e-6)))
+        return max(0, min(_MOST_AHEAD, self._executor.slots * each) - len(self._queued))
+
+    def _ready_since(self, number: int) -> int:
+        """Return when all that a task waits for was settled."""
+        board = self.board
+        record = board.records[number]
+        assert board.head is not None
+        times = [board.records[each].ended for each in board.graph.before[number]]
+        return max([board.head.created, record.ended, record.not_before, *times])
+
+    def _wait_until(self, number: int, spec: TaskSpec, record: TaskRecord, now: int) -> int:
+        """Return when a task may begin: after its pause, and by the rates of what it needs."""
+        until = record.not_before
+        if until > now:
+            here = monotonic()
+            attempt, own = self._waits.get(number, (-1, 0.0))
+            if attempt != record.attempt:
+                own = here + record.pause / 1_000_000
+                self._waits[number] = record.attempt, own
+            until = now if here >= own else min(until, now + round((own - here) * 1_000_000) + 1)
+        if until <= now:
+            self._waits.pop(number, None)
+        assert self.board.head is not None
+        for name in spec.needs:
+            count, unit = self.board.head.rates.get(name, (0, 0))
+            if count:
+                next_start = min(self._stored.next_start(name), now + unit + unit // count)
+                until = max(until, next_start - unit + unit // count)
+        return until
+
+    def _use_rates(self, spec: TaskSpec, now: int) -> None:
+        assert self.board.head is not None
+        for name in spec.needs:
+            count, unit = self.board.head.rates.get(name, (0, 0))
+            if count:
+                last = min(self._stored.next_start(name), now + unit)
+                self._stored.put(max(last, now) + unit // count, RATES, name)
+
+    def _memo(self, spec: TaskSpec, task: FlowTask) -> tuple[bytes, bytes]:
+        """Return digests of what a result is made from, and of the code that makes it."""
+        code = self._codes.get(spec.call)
+        if code is None:
+            code = self._codes[spec.call] = task.code()
+        stored = self._stored
+        parts: list[object] = [spec.call, code, dict(spec.inputs)]
+        parts += [[name, digest(stored.cell(RESULTS, name) or b"")] for name in spec.waits_for]
+        names = [each for each in task.parameters if each not in spec.waits_for]
+        parts += [[name, digest(stored.cell(INPUTS, name) or b"")] for name in names]
+        return digest(self._journal.cells.encoding.encode(parts))[:16], code
+
+    def _prepare(self, lease: _Lease) -> _Running:
+        """Return a leased task with its arguments, read from what was committed."""
+        number, attempt, task, memo, code = lease
+        board, stored = self.board, self._stored
+        name, spec, record = board.graph.names[number], board.specs[number], board.records[number]
+        parameters = task.parameters
+        takes_all = TASK in parameters or ALL_RESULTS in parameters
+        wanted = [each for each in spec.waits_for if takes_all or each in parameters]
+        inputs = stored.inputs() if TASK in parameters else stored.inputs(parameters)
+        here = None
+        if self._executor.is_local and TASK in parameters:
+            here = InWorker(self._open_state, self._journal.attempts, self._presence.owner)
+        job = Job(
+            run=self._key,
+            name=name,
+            attempt=attempt,
+            key=self._work_key(name, record),
+            task=task,
+            inputs=inputs,
+            results={each: stored.result(each) for each in wanted},
+            given=dict(spec.inputs),
+            answers=dict(record.answers),
+            feedback=record.feedback,
+            timeout_seconds=spec.timeout / 1_000_000 or None,
+            cancelled=Event() if self._executor.is_local and TASK in parameters else None,
+        )
+        if here is not None:
+            job.here = here
+        return _Running(number, attempt, memo, code, job, here)
+
+    def _work_key(self, name: str, record: TaskRecord) -> str:
+        """Return a name for this piece of work: the same on every branch, and for every attempt."""
+        assert self.board.head is not None
+        parts = [self._family, self._key, self.board.head.created, name, record.redone]
+        return digest(self._journal.cells.encoding.encode(parts))[:16].hex()
+
+    # Tasks that edit the state
+
+    def _land_with_edits(self, running: _Running, end: JobEnd) -> None:
+        """Commit what a task did to the state together with its end (rule 4)."""
+        assert running.here is not None
+        assert running.here.opened is not None
+        state = running.here.opened
+        ends = [each for each in self._ends if each[0] is not running]
+        if end.how != "returned":
+            state.discard()
+            return
+        stored, board = StoredFlow(state, self._key), self.board
+
+        def land() -> bool:
+            board.undo()
+            board.update(stored)
+            board.begin()
+            touched: dict[int, None] = {}
+            has_landed = self._land(stored, running, end, self._now(), touched)
+            for number in touched:
+                stored.put_record(board.graph.names[number], board.records[number])
+            return has_landed
+
+        name = board.graph.names[running.number]
+        try:
+            if not state.commit_change(land, f"{self._key}: {name} returned"):
+                board.undo()
+            board.landed(stored)
+        except (MergeConflict, BadValue) as error:
+            board.undo()
+            state.discard()
+            text = f"what it did to the state cannot be committed: {error.message}"
+            ends.append((running, JobEnd("failed", text=text, seconds=end.seconds)))
+        except BaseException:
+            board.undo()
+            raise
+        running.here.opened = None
+        self._ends = ends
+
+    # The end
+
+    def _give_back(self) -> None:
+        """Let others have what this worker did not come to."""
+        if self._listener is not None:
+            self._listener.close()
+        for running in self._running.values():
+            with suppress(Exception):
+                self._executor.cancel(running.handle)
+        mine = [*self._running.values(), *self._queued, *(each for each, _ in self._ends)]
+        self._running, self._queued, self._ends = {}, deque(), []
+
+        def release() -> None:
+            board, stored = self.board, self._stored
+            board.undo()
+            board.update(stored)
+            board.begin()
+            for running in mine:
+                if running.number < len(board.records) and self._is_ours(running):
+                    name = board.graph.names[running.number]
+                    record = board.records[running.number].after(name, "lose", worker="")
+                    board.put(running.number, record)
+                    stored.put_record(name, record)
+
+        if mine:
+            with suppress(Error):  # then others find out that this worker has gone
+                self._transact(release, f"{self._key}: gives back {len(mine)} tasks")
+
+    def _gone(self) -> Invalid:
+        names = ", ".join(sorted(self._missing))
+        return Invalid(
+            f"flow {self._flow.name} has no function {names}, which tasks of run {self._key} call",
+            hint="define it, or cancel those tasks: run.cancel(name)",
+        )
+
+
+class _Listener:
+    """Wakes a worker when the branch moves."""
+
+    def __init__(self, store: Store, ref: str, wake: Event) -> None:
+        self._news = news_of(store, ref)
+        self._wake = wake
+        Thread(target=self._run, name="otolith-worker-news", daemon=True).start()
+
+    def _run(self) -> None:
+        while True:
+            try:
+                if self._news.wait(5.0):
+                    self._wake.set()
+            except Closed:
+                return
+            except Error:
+                self._wake.wait(1.0)  # the worker looks by itself
+
+    def close(self) -> None:
+        """Listen no more."""
+        self._news.close()
+
+
+def _has_edits(running: _Running) -> bool:
+    here = running.here
+    return here is not None and here.opened is not None and not here.opened.is_clean
+
+
+def _before(graph: TaskGraph, number: int) -> set[int]:
+    """Return all tasks that come before one, near or far."""
+    found, left = set[int](), [number]
+    while left:
+        for each in graph.before[left.pop()]:
+            if each not in found:
+                found.add(each)
+                left.append(each)
+    return found
