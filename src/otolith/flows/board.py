@@ -213,9 +213,9 @@ class Board:
             self.put(number, record)
 
     def landed(self, stored: StoredFlow) -> None:
-        """Note that what is on the board has landed."""
+        """Note that the records on the board have landed; a new head or plan is still read."""
         self._undo = None
-        self._seen = stored.cell(HEAD), stored.cell(PLAN), stored.cell(TASKS)
+        self._seen = *self._seen[:2], stored.cell(TASKS)
 
     # What can begin
 
