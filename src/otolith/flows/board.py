@@ -4,8 +4,8 @@ A worker brings it up to date with the state before each look. Only what differs
 is read, so that one more result costs the same in a run of ten tasks and of a hundred thousand.
 
 Rules
-1. The state is the truth. `update` follows it wherever it went: forward, back by an undo, or to what
-   a merge has made.
+1. The state is the truth. `update` follows it wherever it went: forward, back by an undo, or to
+   what a merge has made.
 2. What a transaction would do is tried on the board first (`begin`), and taken back (`undo`) if it
    does not land.
 3. What is ready waits in a queue for each set of resources that tasks need, so that those whose
@@ -80,6 +80,7 @@ class Board:
         self._seen: tuple[bytes | None, bytes | None, bytes | None] = (None, None, None)
         self._left: list[int] = []  # how many tasks each one waits for
         self._queues: dict[_Needs, list[_Entry]] = {}  # heaps; some are not ready any more
+        self._queued: set[int] = set()  # what is in a queue
         self._delayed: list[tuple[int, int]] = []  # a heap of when, and which
         self._undo: list[tuple[int, TaskRecord]] | None = None
         self._ranked_at = 0
@@ -132,7 +133,8 @@ class Board:
         self._known_left = set()
         self.done_seconds = 0.0
         self._left = [len(each) for each in graph.before]
-        self._queues, self._delayed, self.ranks, self._undo = {}, [], [], None
+        self._queues, self._queued, self._delayed = {}, set(), []
+        self.ranks, self._undo = [], None
         for name, record in stored.records():
             if name in graph:
                 self.put(graph.number[name], record)
@@ -143,7 +145,7 @@ class Board:
         expected = [self.expected_seconds(each) for each in range(len(self.specs))]
         self.ranks = self.graph.schedule(expected).ranks
         self._ranked_at = self.all_times.number
-        self._queues = {}
+        self._queues, self._queued = {}, set()
         for number in range(len(self.specs)):
             if self.is_ready(number):
                 self._queue(number)
@@ -151,6 +153,9 @@ class Board:
     def _queue(self, number: int) -> None:
         spec, rank = self.specs[number], self.ranks[number] if self.ranks else 0.0
         queue = self._queues.setdefault(tuple(sorted(spec.needs.items())), [])
+        if number in self._queued:
+            return
+        self._queued.add(number)
         heapq.heappush(queue, (-spec.priority, -rank, number))
 
     # What has happened
@@ -163,27 +168,36 @@ class Board:
         self.records[number] = record
         self.counts[before.status] -= 1
         self.counts[record.status] += 1
-        if before.status in _MARKED:
-            del self.marked[before.status][number]
-        if record.status in _MARKED:
-            self.marked[record.status][number] = None
-        if (before.status in HELD) != (record.status in HELD):
-            for name, units in self.specs[number].needs.items():
-                self.in_use[name] += units if record.status in HELD else -units
+        if before.status in _MARKED or record.status in _MARKED:
+            self._mark(number, before.status, record.status)
         if before.status == "done":
             self._count_time(number, before, -1)
         if record.status == "done":
             self._count_time(number, record, 1)
         change = (before.status in SETTLED) - (record.status in SETTLED)
         if change:
-            self._unsettled[self.specs[number].call] += change
-            self._note_left(self.specs[number].call)
-            for each in self.graph.after[number]:
-                self._left[each] += change
-                if self.is_ready(each):
-                    self._queue(each)
+            self._settle(number, change)
         if self.is_ready(number):
             self._queue(number)
+
+    def _mark(self, number: int, before: str, after: str) -> None:
+        """Note a task by a status that few have, and the resources that it occupies."""
+        self.marked.get(before, {}).pop(number, None)
+        if after in _MARKED:
+            self.marked[after][number] = None
+        change = (after in HELD) - (before in HELD)
+        for name, units in self.specs[number].needs.items() if change else ():
+            self.in_use[name] += change * units
+
+    def _settle(self, number: int, change: int) -> None:
+        """Let what comes after a task wait for one less, or for one more."""
+        call = self.specs[number].call
+        self._unsettled[call] += change
+        self._note_left(call)
+        for each in self.graph.after[number]:
+            self._left[each] += change
+            if self.is_ready(each):
+                self._queue(each)
 
     def _count_time(self, number: int, record: TaskRecord, sign: int) -> None:
         if not record.began:  # a person did it, or its result was found
@@ -240,11 +254,19 @@ class Board:
     def _next(self) -> int | None:
         best: list[_Entry] | None = None
         for needs, queue in self._queues.items():
-            while queue and not self.is_ready(queue[0][2]):
-                heapq.heappop(queue)
+            self._clean(queue)
             if queue and self._fits(needs) and (best is None or queue[0] < best[0]):
                 best = queue
-        return None if best is None else heapq.heappop(best)[2]
+        if best is None:
+            return None
+        number = heapq.heappop(best)[2]
+        self._queued.discard(number)
+        return number
+
+    def _clean(self, queue: list[_Entry]) -> None:
+        """Drop what is not ready any more from the top of a queue."""
+        while queue and not self.is_ready(queue[0][2]):
+            self._queued.discard(heapq.heappop(queue)[2])
 
     def _fits(self, needs: _Needs) -> bool:
         """Tell whether some resources are free."""
@@ -308,8 +330,7 @@ class Board:
     def _has_ready(self) -> bool:
         """Tell whether anything is ready, whether or not its resources or its time are there."""
         for queue in self._queues.values():
-            while queue and not self.is_ready(queue[0][2]):
-                heapq.heappop(queue)
+            self._clean(queue)
         return any(self._queues.values()) or self.next_due is not None
 
     @property

@@ -21,8 +21,9 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from types import CodeType
-from typing import Any, TypeAlias, TypeVar, overload
+from typing import Any, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
 from otolith import shapes
 from otolith.core import digest
@@ -110,6 +111,25 @@ class TaskSpec:
 _SPEC_DEFAULTS = {name: getattr(TaskSpec(), name) for name in _SPEC}
 
 
+class TaskOptions(TypedDict, total=False):
+    """How a task is tried, and what it needs."""
+
+    retries: int
+    """How often it is tried again after a failure."""
+    timeout: Duration | None
+    """How long one attempt may take."""
+    pause: Duration
+    """How long to wait after the first failure, "1s" by default; twice as long after each other."""
+    needs: Mapping[str, int] | None
+    """Units of the flow's resources that it occupies."""
+    priority: int
+    """The higher, the earlier; among equals, what has most work after it comes first."""
+    back_to: FlowTask | str | None
+    """An earlier task, to which work is sent back that `validate` has refused."""
+    backs: int
+    """How often it may send work back: twice by default."""
+
+
 class FlowTask:
     """A task of a flow: `@flow.task` makes one of a function, `run.expand` takes new ones.
 
@@ -125,42 +145,26 @@ class FlowTask:
         function: Callable[..., Any] | None = None,
         inputs: Mapping[str, Any] | None = None,
         goal: str = "",
-        retries: int = 0,
-        timeout: Duration | None = None,
-        pause: Duration = "1s",
-        needs: Mapping[str, int] | None = None,
-        priority: int = 0,
         validate: Callable[..., Any] | None = None,
-        back_to: FlowTask | str | None = None,
-        backs: int = 2,
         when: Callable[..., Any] | None = None,
+        **options: Unpack[TaskOptions],
     ) -> None:
         """Make a task.
 
         `call` names the task of the flow whose function does it, by default the one of the same
-        name; `inputs` are arguments for it. `retries` is how often it is tried again after a
-        failure, with a `pause` that doubles; `timeout` how long one attempt may take. `needs` are
-        units of the flow's resources that it occupies. `validate` is called with the result: False,
-        a text that says why, or an exception refuse it. What was refused is tried again, or sent
-        back to the task `back_to`, at most `backs` times. `when` is called with the arguments, and
-        False skips the task. A task with a `goal` and nothing to call is for a person to do.
+        name; `inputs` are arguments for it. `validate` is called with the result: False, a text
+        that says why, or an exception refuse it. `when` is called with the arguments, and False
+        skips the task. A task with a `goal` and nothing to call is for a person to do. For the
+        other options see `TaskOptions`.
 
         Raises:
             Invalid: an argument makes no sense.
         """
         check_name(name, "task")
-        check_argument(retries, "retries", int, "a whole number")
-        check_argument(priority, "priority", int, "a whole number")
-        check_argument(backs, "backs", int, "a whole number")
         check_argument(goal, "goal", str, "a text")
         check_argument(inputs, "inputs", (Mapping, NOTHING), "arguments by name")
         for code, what in ((function, "function"), (validate, "validate"), (when, "when")):
             check_argument(code, what, (FUNCTION, NOTHING), "a function")
-        if retries < 0 or backs < 0:
-            raise Invalid(
-                f"task {name}: retries and backs must be at least 0, got {retries} and {backs}",
-                hint="0 is not to try again",
-            )
         self.name = name
         self.function = function
         self.validate = validate
@@ -169,18 +173,13 @@ class FlowTask:
         self.__name__ = name
         self.__wrapped__ = function
         self.__module__ = getattr(function, "__module__", __name__)
+        own = "" if goal and function is None else name
         self.spec = TaskSpec(
             after=task_names(after),
-            call=("" if goal and function is None else name) if call is None else task_name(call),
+            call=own if call is None else task_name(call),
             inputs=dict(inputs or {}),
             goal=goal,
-            retries=retries,
-            timeout=0 if timeout is None else _microseconds(timeout, "timeout"),
-            pause=_microseconds(pause, "pause", zero=True),
-            needs=_checked_needs(name, needs),
-            priority=priority,
-            back_to="" if back_to is None else task_name(back_to),
-            backs=backs,
+            **_checked_options(name, options),
         )
 
     def __repr__(self) -> str:
@@ -198,9 +197,9 @@ class FlowTask:
         return self.function(*args, **kwargs)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Let another process find the task by the name of its function."""
+        """Let another process find the function of the task by its name."""
         if self.function is None:
-            raise Invalid(f"task {self.name} has no function to call in another process")
+            return _made_of, (self.name, self.spec)
         return _find_task, (self.function.__module__, self.function.__qualname__)
 
     @property
@@ -430,6 +429,13 @@ def parse_rate(name: str, text: object) -> tuple[int, int]:
     return int(count), unit
 
 
+def _made_of(name: str, spec: TaskSpec) -> FlowTask:
+    """Return a task without a function, in another process."""
+    made = FlowTask(name, goal=spec.goal)
+    made.spec = spec
+    return made
+
+
 def _find_task(module: str, path: str) -> FlowTask:
     """Return the task that a function became, in another process."""
     found: Any = sys.modules.get(module) or __import__(module, fromlist=["*"])
@@ -441,6 +447,36 @@ def _find_task(module: str, path: str) -> FlowTask:
             hint="define it at the top of a module to run it in other processes",
         )
     return found
+
+
+def _checked_options(name: str, options: TaskOptions) -> dict[str, Any]:
+    """Return the options of a task as fields of its spec."""
+    for each in options:
+        if each not in TaskOptions.__annotations__:
+            near = get_close_matches(each, [*TaskOptions.__annotations__, *_OTHER_OPTIONS], n=1)
+            hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(_OTHER_OPTIONS)}"
+            raise Invalid(f"a task has no option {each}", hint=hint)
+    numbers: dict[str, Any] = {"retries": options.get("retries", 0)}
+    numbers |= {"priority": options.get("priority", 0), "backs": options.get("backs", 2)}
+    for each, number in numbers.items():
+        check_argument(number, each, int, "a whole number")
+    for each in ("retries", "backs"):
+        if numbers[each] < 0:
+            raise Invalid(
+                f"task {name}: {each} must be at least 0, got {numbers[each]}",
+                hint="0 is not to try again",
+            )
+    timeout, back_to = options.get("timeout"), options.get("back_to")
+    return {
+        **numbers,
+        "timeout": 0 if timeout is None else _microseconds(timeout, "timeout"),
+        "pause": _microseconds(options.get("pause", "1s"), "pause", zero=True),
+        "needs": _checked_needs(name, options.get("needs")),
+        "back_to": "" if back_to is None else task_name(back_to),
+    }
+
+
+_OTHER_OPTIONS = ("after", "call", "function", "inputs", "goal", "validate", "when")
 
 
 def _checked_needs(name: str, needs: object) -> dict[str, int]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -47,6 +47,7 @@ class JobEnd:
     result: Any = None
     text: str = ""  # the error, why it was refused, or the question
     seconds: float = 0.0
+    parts: tuple[FlowTask, ...] = ()  # tasks that are added as parts of this one
 
 
 class TaskContext:
@@ -84,6 +85,15 @@ class TaskContext:
         """
         return self._job.here.state()
 
+    def expand(self, tasks: Iterable[FlowTask]) -> None:
+        """Add parts to this task: they come after it, and what comes after it waits for them.
+
+        They are added together with the result, or not at all.
+        """
+        for each in tasks:
+            check_argument(each, "a task", FlowTask, "a FlowTask")
+            self._job.parts.append(each)
+
     def ask(self, question: str) -> Any:
         """Return the answer of a person; without one, the task waits, and is called again then."""
         check_argument(question, "question", str, "a text")
@@ -110,7 +120,9 @@ class TaskContext:
             EffectUnknown: it may have happened, and there is nobody to ask.
             Unsupported: the task runs in another process.
         """
-        return self._job.here.once(f"{self.key}/{name}", name, function, args, kwargs, asks)
+        return self._job.here.once(
+            f"{self.key}/{name}", lambda: function(*args, **kwargs), name=name, asks=asks
+        )
 
     def call(self, tool: Any, **arguments: Any) -> Any:
         """Call a tool of an agent, through the ledger of effects of the state.
@@ -136,10 +148,9 @@ class Here(Protocol):
     def once(
         self,
         key: str,
+        act: Callable[[], Any],
+        *,
         name: str,
-        function: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
         asks: Callable[[str], Any] | None,
     ) -> Any:
         """Call a function at most once."""
@@ -153,7 +164,7 @@ class Elsewhere:
         """Refuse."""
         raise self._refusal("task.state")
 
-    def once(self, *_: Any) -> Any:
+    def once(self, *_: Any, **__: Any) -> Any:
         """Refuse."""
         raise self._refusal("task.once")
 
@@ -185,10 +196,9 @@ class InWorker:
     def once(
         self,
         key: str,
+        act: Callable[[], Any],
+        *,
         name: str,
-        function: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
         asks: Callable[[str], Any] | None,
     ) -> Any:
         """Call a function at most once; see `TaskContext.once`."""
@@ -204,7 +214,7 @@ class InWorker:
         if not attempts.swap(key, found, claim):
             raise self._unknown(key, name, "another process has just begun it")
         try:
-            result = function(*args, **kwargs)
+            result = act()
         except Exception as error:
             attempts.swap(key, claim, claim.ended("failed", error=error_text(error)))
             raise
@@ -249,6 +259,7 @@ class Job:
     timeout_seconds: float | None = None
     here: Here = _ELSEWHERE
     cancelled: Event | None = None
+    parts: list[FlowTask] = field(default_factory=list)
 
     def __getstate__(self) -> dict[str, Any]:
         fields = {name: getattr(self, name) for name in self.__slots__}
@@ -286,7 +297,7 @@ class Job:
         """Run it to its end; errors of its code are part of the end."""
         began = perf_counter()
         end = self._call()
-        return replace(end, seconds=perf_counter() - began)
+        return replace(end, seconds=perf_counter() - began, parts=tuple(self.parts))
 
     def _call(self) -> JobEnd:
         try:

@@ -21,7 +21,6 @@ from otolith.core import Backend, Branch, Commit, StateReader
 from otolith.errors import (
     BadValue,
     CodeEdited,
-    Exists,
     IllegalTransition,
     Invalid,
     KeyNotFound,
@@ -33,12 +32,12 @@ from otolith.flows.definition import (
     Flow,
     FlowTask,
     TaskSpec,
-    check_back_to,
     check_edited,
     check_name,
     task_name,
 )
 from otolith.flows.executors import Executor, InlineExecutor, ThreadExecutor, check_slots
+from otolith.flows.expansion import expanded, too_many
 from otolith.flows.graph import TaskGraph
 from otolith.flows.lifecycle import ENDED, HELD, SETTLED, TaskRecord
 from otolith.flows.presence import TTL_SECONDS, WorkerPresence
@@ -361,7 +360,7 @@ class FlowRun:
             return
         if edited == "ask":
             raise CodeEdited(
-                f"{', '.join(names[:10])} of run {self.key} were done by code that was edited since",
+                f"{', '.join(names[:10])} of run {self.key} were done by code that was edited",
                 tasks=tuple(names),
                 hint="run.work(edited='keep') keeps the results; 'rerun' does them again, and what"
                 " was made from them",
@@ -401,7 +400,7 @@ class FlowRun:
         return result
 
     def _follow(self) -> None:
-        """Let the state that the run was opened from see what was committed, unless it is edited."""
+        """Let the state that the run was opened from see the commit, unless it has edits."""
         if isinstance(self._state, Branch) and self._state.is_clean:
             self._state.refresh()
 
@@ -568,70 +567,11 @@ class FlowRun:
         under = None if parent is None else task_name(parent)
 
         def add(board: Board, stored: StoredFlow) -> list[str]:
-            assert board.head is not None
-            if board.head.status == "cancelled":
-                raise Invalid(f"run {self.key} was cancelled", hint="run.resume() lets it go on")
-            specs = self._new_specs(board, under, new)
-            graph = TaskGraph(
-                {
-                    name: spec.waits_for
-                    for name, spec in zip(board.graph.names, board.specs, strict=True)
-                }
-            )
-            changed = {} if under is None else self._waiting_for(board, under, specs)
-            links = [(name, each) for each, spec in changed.items() for name in specs
-                     if name in spec.also]  # fmt: skip
-            graph.add({name: spec.after for name, spec in specs.items()}, links)
-            for name, spec in specs.items():
-                check_back_to(graph, name, spec)
-            stored.put_plan({**specs, **changed}.items())
-            return [*specs]
+            functions = None if self.flow is None else self.flow.functions
+            stored.put_plan(expanded(board, self.key, under, new, functions).items())
+            return [each.name for each in new]
 
         return self._change(add, f"{self.key}: {len(new)} more tasks")
-
-    def _new_specs(
-        self, board: Board, parent: str | None, tasks: list[FlowTask]
-    ) -> dict[str, TaskSpec]:
-        """Return the specs of new tasks."""
-        if parent is not None:
-            self._number(board, parent)
-        if len(board.specs) + len(tasks) > MOST_TASKS:
-            raise _too_many(len(board.specs) + len(tasks))
-        names = [each.name for each in tasks]
-        found: dict[str, TaskSpec] = {}
-        for number, each in enumerate(tasks):
-            if each.name in found or each.name in board.graph:
-                raise Exists(f"run {self.key} has a task {each.name!r}", hint="take another name")
-            spec = each.spec
-            if self.flow is not None and spec.call and spec.call not in self.flow.functions:
-                raise KeyNotFound(
-                    f"task {each.name} calls {spec.call!r}, and the flow has no such function",
-                    hint=f"it has: {', '.join(self.flow.functions)}; a task for a person has a goal",
-                )
-            after = spec.after or (() if parent is None else (parent,))
-            found[each.name] = replace(spec, after=after, number=len(board.specs) + number)
-        del names
-        return found
-
-    def _waiting_for(
-        self, board: Board, parent: str, specs: Mapping[str, TaskSpec]
-    ) -> dict[str, TaskSpec]:
-        """Return the specs of what comes after a parent, which waits for its parts as well."""
-        inner = {name for spec in specs.values() for name in spec.after}
-        last = tuple(name for name in specs if name not in inner)
-        changed = {}
-        for name in board.graph.unlocks(parent):
-            number = board.graph.number[name]
-            status = board.records[number].status
-            if status in HELD | ENDED | {"waiting"}:
-                raise Invalid(
-                    f"task {name} comes after {parent}, and is {status} already",
-                    hint=f"run.retry({name!r}) first, or expand without a parent",
-                )
-            spec = board.specs[number]
-            more = tuple(each for each in last if each not in spec.waits_for)
-            changed[name] = replace(spec, also=(*spec.also, *more))
-        return changed
 
     # Code that came later
 
@@ -731,7 +671,7 @@ def _begin(run: FlowRun, flow: Flow, inputs: Mapping[str, Any]) -> None:
     if not flow.tasks:
         raise Invalid(f"flow {flow.name} has no tasks", hint="@flow.task adds one")
     if len(flow.tasks) > MOST_TASKS:
-        raise _too_many(len(flow.tasks))
+        raise too_many(len(flow.tasks))
 
     def begin(_: Branch) -> None:
         stored = StoredFlow(run._journal, run.key)  # noqa: SLF001 - of this module
@@ -760,13 +700,6 @@ def _same(run: FlowRun, name: str, value: object) -> bool:
     stored = run._stored  # noqa: SLF001 - of this module
     cells = stored.state.cells
     return cells.same(cells.put(value), stored.cell(INPUTS, name))
-
-
-def _too_many(count: int) -> Invalid:
-    return Invalid(
-        f"a run has at most {MOST_TASKS:,} tasks, got {count:,}",
-        hint="let one task do many of them, or make several runs",
-    )
 
 
 def _shows_progress(progress: object) -> bool:

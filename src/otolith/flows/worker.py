@@ -18,7 +18,7 @@ Rules
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from random import random
@@ -32,7 +32,9 @@ from otolith.errors import (
     BadValue,
     Closed,
     Error,
+    Exists,
     Invalid,
+    KeyNotFound,
     MergeConflict,
     Unavailable,
 )
@@ -40,6 +42,7 @@ from otolith.flows.board import Board
 from otolith.flows.definition import RESULTS as ALL_RESULTS
 from otolith.flows.definition import TASK, Flow, FlowTask, TaskSpec
 from otolith.flows.executors import Executor
+from otolith.flows.expansion import expanded
 from otolith.flows.graph import TaskGraph
 from otolith.flows.jobs import ERROR_LETTERS, InWorker, Job, JobEnd
 from otolith.flows.lifecycle import HELD, SETTLED, TaskRecord
@@ -266,7 +269,7 @@ class RunWorker:
 
     # One transaction
 
-    def _step(self, ends: Iterable[tuple[_Running, JobEnd]], dead: set[str]) -> list[_Lease]:
+    def _step(self, ends: list[tuple[_Running, JobEnd]], dead: set[str]) -> list[_Lease]:
         """Stage how jobs ended, what is taken over and what begins; return what this worker got."""
         board, stored = self.board, self._stored
         board.undo()
@@ -281,7 +284,8 @@ class RunWorker:
                 self._lose(number, now, touched)
         self._note_starts(now, touched)
         assert board.head is not None
-        leased = self._lease(now, touched) if board.head.status == "open" else []
+        is_open = board.head.status == "open" and not any(end.parts for _, end in ends)
+        leased = self._lease(now, touched) if is_open else []  # a new plan is read first
         for number in touched:
             stored.put_record(board.graph.names[number], board.records[number])
         return leased
@@ -312,10 +316,16 @@ class RunWorker:
         if end.how == "returned":
             try:
                 stored.put(end.result, RESULTS, name)
+                more = self._parts(name, end)
             except (BadValue, RecursionError) as error:
                 text = f"its result cannot be stored: {getattr(error, 'message', error)}"
                 self._put(number, record.after(name, "fail", error=text), touched)
                 return True
+            except (Exists, KeyNotFound, Invalid) as error:
+                text = f"its parts cannot be added: {error.message}"
+                self._put(number, record.after(name, "fail", error=text), touched)
+                return True
+            stored.put_plan(more.items())
             cell = stored.cell(RESULTS, name)
             made = {"memo": running.memo, "code": running.code, "product": digest(cell or b"")[:8]}
             new = record.after(name, "return", "accept", error="", feedback="", failures=0, **made)
@@ -329,6 +339,12 @@ class RunWorker:
         else:
             self._fail(number, record, end, now, touched)
         return True
+
+    def _parts(self, name: str, end: JobEnd) -> dict[str, TaskSpec]:
+        """Return the specs of what a task adds to itself, and of what waits for that."""
+        if not end.parts:
+            return {}
+        return expanded(self.board, self._key, name, end.parts, self._flow.functions)
 
     def _fail(
         self, number: int, record: TaskRecord, end: JobEnd, now: int, touched: dict[int, None]

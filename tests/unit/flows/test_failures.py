@@ -318,7 +318,9 @@ def test_results_of_edited_code_need_a_decision(state, calls):
     run = state.flow(edited(calls, "other"))
 
     assert run.edited() == ["one"]
-    with pytest.raises(CodeEdited, match="one of run f were done by code that was edited") as caught:
+    with pytest.raises(
+        CodeEdited, match="one of run f were done by code that was edited"
+    ) as caught:
         run.work()
     assert caught.value.tasks == ("one",)
     assert run.work(edited="keep").status == "done"
@@ -344,7 +346,6 @@ def test_comments_and_places_are_no_edits():
     one = FlowTask("f", function=f).code()
 
     def f():
-
         """A docstring."""
         return 1
 

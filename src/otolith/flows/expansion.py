@@ -1,0 +1,103 @@
+"""Expansion: tasks that are added to a run, as parts of one of its tasks.
+
+What comes after the task waits for its parts too. So it must not have begun, and nothing may come
+to wait for itself: both are checked on the graph of the whole run before anything is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+from otolith.errors import Exists, Invalid, KeyNotFound
+from otolith.flows.board import Board
+from otolith.flows.definition import MOST_TASKS, FlowTask, TaskSpec, check_back_to
+from otolith.flows.graph import TaskGraph
+from otolith.flows.lifecycle import ENDED, HELD
+from otolith.shapes import check_argument
+
+_BEGUN = HELD | ENDED | {"waiting"}
+
+
+def expanded(
+    board: Board,
+    key: str,
+    parent: str | None,
+    tasks: Sequence[FlowTask],
+    functions: Collection[str] | None,
+) -> dict[str, TaskSpec]:
+    """Return the specs of new tasks of a run, and of those that wait for them now.
+
+    `functions` are the names of what tasks may call; None if that is not known here.
+
+    Raises:
+        Exists: there is a task of one of these names.
+        KeyNotFound: one comes after, or calls, what is not there.
+        Invalid: it would close a cycle; what comes after the parent has begun; the run was
+            cancelled, or has too many tasks.
+    """
+    assert board.head is not None
+    if board.head.status == "cancelled":
+        raise Invalid(f"run {key} was cancelled", hint="run.resume() lets it go on")
+    if len(board.specs) + len(tasks) > MOST_TASKS:
+        raise too_many(len(board.specs) + len(tasks))
+    if parent is not None and parent not in board.graph:
+        raise KeyNotFound(f"run {key} has no task {parent!r}", hint="run.tasks() lists them")
+    specs = _new_specs(board, key, parent, tasks, functions)
+    later = {} if parent is None else _later(board, parent, specs)
+    pairs = zip(board.graph.names, board.specs, strict=True)
+    graph = TaskGraph({name: spec.waits_for for name, spec in pairs})
+    links = [(name, each) for each, spec in later.items() for name in specs if name in spec.also]
+    graph.add({name: spec.after for name, spec in specs.items()}, links)
+    for name, spec in specs.items():
+        check_back_to(graph, name, spec)
+    return specs | later
+
+
+def _new_specs(
+    board: Board,
+    key: str,
+    parent: str | None,
+    tasks: Sequence[FlowTask],
+    functions: Collection[str] | None,
+) -> dict[str, TaskSpec]:
+    """Return the specs of new tasks; those that name nothing come after the parent."""
+    found: dict[str, TaskSpec] = {}
+    for each in tasks:
+        check_argument(each, "a task", FlowTask, "a FlowTask")
+        if each.name in found or each.name in board.graph:
+            raise Exists(f"run {key} has a task {each.name!r}", hint="take another name")
+        spec = each.spec
+        if functions is not None and spec.call and spec.call not in functions:
+            raise KeyNotFound(
+                f"task {each.name} calls {spec.call!r}, and the flow has no such function",
+                hint=f"it has: {', '.join(functions)}; a task for a person has a goal",
+            )
+        after = spec.after or (() if parent is None else (parent,))
+        found[each.name] = replace(spec, after=after, number=len(board.specs) + len(found))
+    return found
+
+
+def _later(board: Board, parent: str, specs: Mapping[str, TaskSpec]) -> dict[str, TaskSpec]:
+    """Return the specs of what comes after a parent, which waits for its last parts as well."""
+    inner = {name for spec in specs.values() for name in spec.after}
+    last = [name for name in specs if name not in inner]
+    found = {}
+    for name in board.graph.unlocks(parent):
+        number = board.graph.number[name]
+        status, spec = board.records[number].status, board.specs[number]
+        if status in _BEGUN:
+            raise Invalid(
+                f"task {name} comes after {parent}, and is {status} already",
+                hint=f"run.retry({name!r}) first, or expand without a parent",
+            )
+        found[name] = replace(spec, also=tuple(dict.fromkeys((*spec.also, *last))))
+    return found
+
+
+def too_many(count: int) -> Invalid:
+    """Return the error for a run that is too large."""
+    return Invalid(
+        f"a run has at most {MOST_TASKS:,} tasks, got {count:,}",
+        hint="let one task do many of them, or make several runs",
+    )
