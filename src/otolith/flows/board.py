@@ -81,7 +81,7 @@ class Board:
         self._left: list[int] = []  # how many tasks each one waits for
         self._queues: dict[_Needs, list[_Entry]] = {}  # heaps; some are not ready any more
         self._queued: set[int] = set()  # what is in a queue
-        self._delayed: list[tuple[int, int]] = []  # a heap of when, and which
+        self._delayed: list[tuple[float, int]] = []  # a heap of when, and which
         self._undo: list[tuple[int, TaskRecord]] | None = None
         self._ranked_at = 0
 
@@ -237,10 +237,10 @@ class Board:
         """Tell whether all that a task waits for is settled, and nobody has it."""
         return self.records[number].status == "pending" and not self._left[number]
 
-    def take(self, now: int) -> Iterator[int]:
+    def take(self, now: float) -> Iterator[int]:
         """Yield what is ready and has its resources, the most urgent first.
 
-        The caller changes the record of each, or postpones it.
+        The caller changes the record of each, or postpones it by the same clock as `now`.
         """
         if self.all_times.number >= 2 * max(self._ranked_at, 4):
             self.rank()  # what tasks take is known better by now
@@ -273,12 +273,12 @@ class Board:
         capacity = {} if self.head is None else self.head.resources
         return all(self.in_use[name] + units <= capacity.get(name, 1) for name, units in needs)
 
-    def postpone(self, number: int, until: int) -> None:
+    def postpone(self, number: int, until: float) -> None:
         """Yield a task again only when its time has come."""
         heapq.heappush(self._delayed, (until, number))
 
     @property
-    def next_due(self) -> int | None:
+    def next_due(self) -> float | None:
         """When the first task that was postponed is due."""
         while self._delayed and not self.is_ready(self._delayed[0][1]):
             heapq.heappop(self._delayed)

@@ -252,7 +252,9 @@ class Flow:
         return f"<Flow {self.name}, {len(self.tasks)} tasks>"
 
     @overload
-    def task(self, function: Callable[..., Any]) -> FlowTask: ...
+    def task(
+        self, function: Callable[..., Any], *, name: str | None = None, **options: Any
+    ) -> FlowTask: ...
     @overload
     def task(self, **options: Any) -> Callable[[Callable[..., Any]], FlowTask]: ...
     def task(self, function: Any = None, *, name: str | None = None, **options: Any) -> Any:

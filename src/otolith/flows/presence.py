@@ -18,7 +18,7 @@ from typing import Any, Self
 
 from otolith.core import Backend, MapEdit, SharedMap, shared_ref, split_ref
 from otolith.errors import Error
-from otolith.owners import is_owner_alive, is_owner_dead, is_owner_here, register_owner
+from otolith.owners import is_owner_dead, is_owner_here, register_owner
 from otolith.shapes import Shape, fields
 from otolith.signs_of_life import STAMP, Renewal, SignsOfLife
 
@@ -94,9 +94,9 @@ class WorkerPresence:
     def dead(self, workers: Collection[str]) -> set[str]:
         """Return those of some workers that have died, or that work on another branch."""
         found = {each for each in workers if not each.endswith(f"@{self._branch}")}
-        found |= {each for each in workers if is_owner_dead(each.rpartition("@")[0])}
+        found |= {each for each in workers if is_owner_dead(_owner(each))}
         left = [each for each in workers if each not in found]
-        unknown = [each for each in left if not is_owner_here(each.rpartition("@")[0])]
+        unknown = [each for each in left if not is_owner_here(_owner(each))]
         if unknown and monotonic() > self._looked + _LOOK_SECONDS:
             self._looked = monotonic()
             entries = self._map.read().items()
@@ -106,10 +106,9 @@ class WorkerPresence:
 
     def _has_died(self, worker: str, data: object) -> bool:
         entry = _entry(data, worker)
-        if entry is None:
-            return not is_owner_alive(worker.rpartition("@")[0])
-        owner = worker.rpartition("@")[0]
-        return is_owner_dead(owner) or not self._signs.is_alive(worker, entry)
+        if entry is None:  # it has gone, or was found dead by another
+            return True
+        return is_owner_dead(_owner(worker)) or not self._signs.is_alive(worker, entry)
 
 
 def present_workers(backend: Backend, ref: str) -> dict[str, dict[str, Any]]:
@@ -121,6 +120,10 @@ def present_workers(backend: Backend, ref: str) -> dict[str, dict[str, Any]]:
         for name, data in entries.items()
         if not presence._has_died(name, data)  # noqa: SLF001
     }
+
+
+def _owner(worker: str) -> str:
+    return worker.rpartition("@")[0]
 
 
 def _entry(data: object, worker: str) -> dict[str, Any] | None:

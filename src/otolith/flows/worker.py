@@ -52,14 +52,14 @@ from otolith.stores import Store, news_of
 
 R = TypeVar("R")
 
-_MOST_LOST = 5  # a task that has killed so many workers is not tried again
+_MOST_LOST = 10  # and its retries: a task that has killed so many workers is given up
 _LONGEST_PAUSE = 60_000_000
 _LOOK_SECONDS = 1.0
 _MOST_AHEAD = 64
 _PATIENCE_SECONDS = 60.0
 _QUEUED_SECONDS = 0.5
 _KNOWN_AFTER = 8
-_NEVER = 1 << 62
+_NEVER = float("inf")
 
 
 class _Lease(NamedTuple):
@@ -252,10 +252,8 @@ class RunWorker:
         """Wait until a job has ended, a time has come, or the state may have changed."""
         now = monotonic()
         times = [each.deadline - now for each in self._running.values() if each.deadline]
-        due = self.board.next_due
-        if due is not None:
-            times.append((due - self._now()) / 1_000_000)
-        times += [until - now for _, until in self._waits.values()]
+        if self.board.next_due is not None:
+            times.append(self.board.next_due - now)
         if len(self._running) < self._executor.slots:
             if self._listener is None:
                 self._listener = _Listener(self._store, self._journal.ref, self._wake)
@@ -395,7 +393,7 @@ class RunWorker:
         name, record = self.board.graph.names[number], self.board.records[number]
         lost = record.lost + 1
         spent = max(0, now - record.began) if record.began else 0
-        if lost > _MOST_LOST and record.status == "running":
+        if lost > _MOST_LOST + self.board.specs[number].retries and record.status == "running":
             text = f"its worker died {lost} times"
             new = record.after(name, "fail", lost=lost, error=text, ended=now)
         else:
@@ -431,22 +429,22 @@ class RunWorker:
         queued = sum(map(self._is_ours, self._queued))
         free = self._executor.slots - len(self._running) - queued
         most = free + self._ahead()
-        for number in board.take(now) if most > 0 else ():
+        for number in board.take(monotonic()) if most > 0 else ():
             name, spec, record = (
                 board.graph.names[number],
                 board.specs[number],
                 board.records[number],
             )
             task = self._flow.functions.get(spec.call)
-            until = self._wait_until(number, spec, record, now)
+            seconds = self._seconds_to_wait(number, spec, record, now)
             if not spec.call:
                 asked = record.after(name, "unlock", "ask", question=spec.goal)
                 self._put(number, asked, touched)
             elif task is None:
                 self._missing.add(spec.call)
                 board.postpone(number, _NEVER)
-            elif until > now:
-                board.postpone(number, until)
+            elif seconds > 0:
+                board.postpone(number, monotonic() + seconds)
             else:
                 memo, code = self._memo(spec, task)
                 if record.product and record.memo == memo:  # it was made from the same before
@@ -488,25 +486,25 @@ class RunWorker:
         times = [board.records[each].ended for each in board.graph.before[number]]
         return max([board.head.created, record.ended, record.not_before, *times])
 
-    def _wait_until(self, number: int, spec: TaskSpec, record: TaskRecord, now: int) -> int:
-        """Return when a task may begin: after its pause, and by the rates of what it needs."""
-        until = record.not_before
-        if until > now:
+    def _seconds_to_wait(self, number: int, spec: TaskSpec, record: TaskRecord, now: int) -> float:
+        """Return how long a task has to wait: for its pause, and for the rates of what it needs."""
+        left = (record.not_before - now) / 1_000_000
+        if left > 0:
             here = monotonic()
-            attempt, own = self._waits.get(number, (-1, 0.0))
+            attempt, until = self._waits.get(number, (-1, 0.0))
             if attempt != record.attempt:
-                own = here + record.pause / 1_000_000
-                self._waits[number] = record.attempt, own
-            until = now if here >= own else min(until, now + round((own - here) * 1_000_000) + 1)
-        if until <= now:
+                until = here + record.pause / 1_000_000
+                self._waits[number] = record.attempt, until
+            left = min(left, until - here)
+        if left <= 0:
             self._waits.pop(number, None)
         assert self.board.head is not None
         for name in spec.needs:
             count, unit = self.board.head.rates.get(name, (0, 0))
             if count:
-                next_start = min(self._stored.next_start(name), now + unit + unit // count)
-                until = max(until, next_start - unit + unit // count)
-        return until
+                ahead = min(self._stored.next_start(name) - now, unit)
+                left = max(left, (ahead - unit + unit // count) / 1_000_000)
+        return left
 
     def _use_rates(self, spec: TaskSpec, now: int) -> None:
         assert self.board.head is not None

@@ -214,7 +214,7 @@ def test_a_flow_is_checked_when_it_is_made():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"retries": -1}, "retries and backs must be at least 0"),
+        ({"retries": -1}, "retries must be at least 0, got -1"),
         ({"retries": "3"}, "retries must be a whole number"),
         ({"timeout": "soon"}, "timeout must be a time"),
         ({"timeout": 0}, "timeout must be a time"),
