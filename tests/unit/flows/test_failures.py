@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -342,7 +343,7 @@ def digest_of(source, tmp_path):
     """Return the digest of the code of a function `f` that is defined in a file."""
     path = tmp_path / f"code_{len(list(tmp_path.iterdir()))}.py"
     path.write_text(source)
-    found = {}
+    found: dict[str, Any] = {}
     exec(compile(source, str(path), "exec"), found)
     return FlowTask("f", function=found["f"]).code()
 
