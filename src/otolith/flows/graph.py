@@ -3,35 +3,54 @@
 Rules
 1. A graph never has a cycle: whatever would close one is refused with its path, and nothing of it
    is added.
-2. The order of two tasks that do not depend on each other is that in which they were added. So one
-   graph has one order, in every process.
+2. In the order of a graph, each place belongs to the task that was added first among those that can
+   be there. So one graph has one order, in every process, however many calls have built it.
+
+A task that comes after tasks which were there before it cannot close a cycle, and the order of its
+graph ends with it. So `add` costs what it adds. Only links back, from a later task to an earlier
+one, are searched for a cycle: through all that comes after them; and the order is made anew when
+it is next asked for.
 
 Times come from whoever asks: measured, expected, or all the same. `Schedule` is what they mean for
-the graph if nothing but the dependencies made a task wait.
+the graph if nothing but the dependencies made a task wait. It visits each task and each dependency
+a few times.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from heapq import heappop, heappush
+from math import inf
+from typing import TypeAlias
 
 from otolith.errors import Exists, Invalid, KeyNotFound
 
 _SHOWN = 20
+_ROUNDING = 1e-9
+"""Sums of the same seconds in another order differ by less than this share of the whole."""
+
+Edge: TypeAlias = tuple[int, int]
+"""The numbers of a task and of one that comes after it."""
 
 
 class TaskGraph:
-    """Tasks by name, each with those that must be done before it."""
+    """Tasks by name, each with those that must be done before it.
+
+    A task has a number: how many were added before it. `before` and `after` have the numbers of
+    the tasks that it comes after, and of those that come after it. They are read, never changed.
+    """
 
     def __init__(self, tasks: Mapping[str, Iterable[str]] = {}) -> None:
         self.names: list[str] = []
         self.number: dict[str, int] = {}
         self.before: list[list[int]] = []
         self.after: list[list[int]] = []
-        self._order: list[int] | None = None
-        if tasks:
-            self.add(tasks)
+        self._order: list[int] | None = []
+        self._leads_back = False
+        """Whether a task comes after one that was added later."""
+        self.add(tasks)
 
     def __repr__(self) -> str:
         return f"<TaskGraph {len(self.names)} tasks>"
@@ -52,40 +71,38 @@ class TaskGraph:
             KeyNotFound: a task comes after one that is not there.
             Invalid: it would close a cycle.
         """
-        first = len(self.names)
-        number = dict(self.number)
-        for name in tasks:
-            if name in number:
-                raise Exists(f"there is a task {name!r} already", hint="give it another name")
-            number[name] = len(number)
-        before = [[_known(number, each, name) for each in tasks[name]] for name in tasks]
-        more = [(_known(number, one, two), _known(number, two, one)) for one, two in links]
-        names, old_order = [*self.names, *tasks], self._order
-        edges = [*self.before, *before]
-        for one, two in more:
-            edges[two] = [*edges[two], one]
-        edges = [_unique(each) for each in edges] if more else [*self.before, *map(_unique, before)]
-        after: list[list[int]] = [[] for _ in names]
-        for two, many in enumerate(edges):
-            for one in many:
-                after[one].append(two)
-        if more or old_order is None or any(each >= first for many in before for each in many):
-            order = _sorted(edges, after)
-            if len(order) < len(names):
-                path = " -> ".join(names[each] for each in _cycle(edges, {*order}))
-                raise Invalid(
-                    f"these tasks wait for each other: {path}",
-                    hint="remove one of these dependencies",
-                )
-        else:
-            order = [*old_order, *range(first, len(names))]
-        self.names, self.number, self.before, self.after = names, number, edges, after
-        self._order = order
+        fresh = {name: number for number, name in enumerate(tasks, len(self.names))}
+        if (twice := next((name for name in fresh if name in self.number), None)) is not None:
+            raise Exists(f"there is a task {twice!r} already", hint="give it another name")
+        self.number.update(fresh)
+        try:
+            edges, more = self._numbered(tasks, links)
+            leads_back = any(one >= two for one, two in edges)
+            is_at_end = not leads_back and not (more and self._leads_back)
+            if not is_at_end:
+                self._refuse_cycle([*fresh], edges)
+        except BaseException:
+            for name in fresh:
+                del self.number[name]
+            raise
+        self.names += fresh
+        self.before += [[] for _ in fresh]
+        self.after += [[] for _ in fresh]
+        for one, two in edges:
+            self.before[two].append(one)
+            self.after[one].append(two)
+        self._leads_back |= leads_back
+        if not is_at_end:
+            self._order = None
+        elif self._order is not None:
+            self._order += fresh.values()
 
     @property
     def order(self) -> Sequence[int]:
         """The numbers of all tasks, each after those that must be done before it."""
-        return self._order or ()
+        if self._order is None:
+            self._order = _sorted(self.before, self.after)
+        return self._order
 
     def waits_for(self, name: str) -> list[str]:
         """Return the tasks that must be done before one."""
@@ -96,24 +113,87 @@ class TaskGraph:
         return [self.names[each] for each in self.after[self.number[name]]]
 
     def downstream(self, name: str) -> list[str]:
-        """Return all tasks that come after one, near or far, in order."""
-        reached = {self.number[name]}
-        found = []
-        for each in self.order:
-            if not reached.isdisjoint(self.before[each]):
-                reached.add(each)
-                found.append(self.names[each])
-        return found
+        """Return all tasks that come after one, near or far, in the order of the graph."""
+        found: dict[int, None] = dict.fromkeys(self.after[self.number[name]])
+        left = [*found]
+        while left:
+            further = [each for each in self.after[left.pop()] if each not in found]
+            found.update(dict.fromkeys(further))
+            left += further
+        ordered = [each for each in self.order if each in found] if self._leads_back else None
+        return [self.names[each] for each in ordered or sorted(found)]
 
     def schedule(self, seconds: Callable[[str], float] | Sequence[float]) -> Schedule:
-        """Return when each task can begin and must begin, given what each takes."""
+        """Return when each task can begin and must begin, given what each takes.
+
+        Raises:
+            Invalid: a task would take less than no time, or no number of seconds.
+        """
         took = [seconds(name) for name in self.names] if callable(seconds) else list(seconds)
+        if len(took) != len(self.names):
+            raise Invalid(
+                f"there are {len(self.names)} tasks and seconds of {len(took)}",
+                hint="give the seconds of each task, in the order of their numbers",
+            )
+        if not all(0 <= each < inf for each in took):
+            number = next(at for at, each in enumerate(took) if not 0 <= each < inf)
+            raise Invalid(
+                f"task {self.names[number]!r} would take {took[number]} seconds",
+                hint="give each task a number of seconds that is not below 0",
+            )
         return Schedule(self, took)
+
+    def _numbered(
+        self, tasks: Mapping[str, Iterable[str]], links: Iterable[tuple[str, str]]
+    ) -> tuple[Iterable[Edge], bool]:
+        """Return what is to come after what, by number, each once; and whether links are in it."""
+        number = self.number
+        named = [(one, two) for two, many in tasks.items() for one in many]
+        pairs = [*links]
+        try:
+            edges = dict.fromkeys([(number[one], number[two]) for one, two in named])
+            more = [(number[one], number[two]) for one, two in pairs]
+        except KeyError:
+            said = {f"{two!r} comes after {one!r}": [one] for one, two in named}
+            said |= {f"a link leads from {one!r} to {two!r}": [one, two] for one, two in pairs}
+            what = next(what for what, ends in said.items() if not number.keys() >= {*ends})
+            raise KeyNotFound(
+                f"{what}, and there is no such task",
+                hint=f"the tasks are: {', '.join([*number][:_SHOWN])}",
+            ) from None
+        first = len(self.names)
+        edges |= {
+            (one, two): None for one, two in more if two >= first or one not in self.before[two]
+        }
+        return edges, bool(more)
+
+    def _refuse_cycle(self, added: Sequence[str], edges: Iterable[Edge]) -> None:
+        """Raise if new tasks and edges close a cycle: it leads through the end of one of these."""
+        first, fresh = len(self.names), dict[int, list[int]]()
+        for one, two in edges:
+            fresh.setdefault(one, []).append(two)
+
+        def following(number: int) -> Iterator[int]:
+            if number < first:
+                yield from self.after[number]
+            yield from fresh.get(number, ())
+
+        if path := _cycle([two for _, two in edges], following):
+            names = [self.names[each] if each < first else added[each - first] for each in path]
+            if len(names) > _SHOWN:
+                names[_SHOWN - 1 : -1] = [f"({len(names) - _SHOWN} more)"]
+            raise Invalid(
+                f"these tasks wait for each other: {' -> '.join(names)}",
+                hint="remove one of these dependencies",
+            )
 
 
 @dataclass(frozen=True, eq=False)
 class Schedule:
-    """When each task of a graph can begin and must begin, by its number."""
+    """When each task of a graph can begin and must begin, by its number.
+
+    It is of the graph as it was when the schedule was made: ask for another after adding tasks.
+    """
 
     graph: TaskGraph
     seconds: list[float]
@@ -125,9 +205,14 @@ class Schedule:
         ends = [0.0] * len(self.graph)
         for each in self.graph.order:
             if many := before[each]:
-                starts[each] = max(ends[one] for one in many)
+                starts[each] = max(map(ends.__getitem__, many))
             ends[each] = starts[each] + seconds[each]
         return starts
+
+    @cached_property
+    def latest_starts(self) -> list[float]:
+        """When each task must have begun, or the whole takes longer."""
+        return [start + slack for start, slack in zip(self.starts, self.slack, strict=True)]
 
     @cached_property
     def ranks(self) -> list[float]:
@@ -135,7 +220,7 @@ class Schedule:
         ranks, seconds, after = [0.0] * len(self.graph), self.seconds, self.graph.after
         for each in reversed(self.graph.order):
             many = after[each]
-            ranks[each] = seconds[each] + (max(ranks[two] for two in many) if many else 0.0)
+            ranks[each] = seconds[each] + (max(map(ranks.__getitem__, many)) if many else 0.0)
         return ranks
 
     @cached_property
@@ -145,62 +230,51 @@ class Schedule:
 
     @cached_property
     def slack(self) -> list[float]:
-        """How much later each task can begin without delaying the end."""
+        """How much later each task can begin without delaying the end: 0 if it is critical."""
         length = self.length
-        return [
-            max(0.0, length - start - rank)
-            for start, rank in zip(self.starts, self.ranks, strict=True)
-        ]
+        least = length * _ROUNDING
+        found = [length - start - rank for start, rank in zip(self.starts, self.ranks, strict=True)]
+        return [each if each > least else 0.0 for each in found]
 
     @cached_property
     def critical_path(self) -> list[str]:
-        """The tasks that make the whole as long as it is, in order."""
-        ranks, path = self.ranks, list[int]()
-        here = range(len(ranks))
+        """The tasks that make the whole as long as it is, in order; of several paths, the first."""
+        graph, ranks, path = self.graph, self.ranks, list[int]()
+        here = [each for each, many in enumerate(graph.before) if not many]
         while here:
             path.append(max(here, key=lambda each: (ranks[each], -each)))
-            here = self.graph.after[path[-1]]  # type: ignore[assignment]
-        return [self.graph.names[each] for each in path]
-
-
-def _known(number: Mapping[str, int], name: str, other: str) -> int:
-    try:
-        return number[name]
-    except KeyError:
-        known = ", ".join([*number][:_SHOWN])
-        raise KeyNotFound(
-            f"{other!r} comes after {name!r}, and there is no such task",
-            hint=f"the tasks are: {known}",
-        ) from None
-
-
-def _unique(numbers: list[int]) -> list[int]:
-    return (
-        numbers
-        if len(numbers) < 2 or len({*numbers}) == len(numbers)
-        else [*dict.fromkeys(numbers)]
-    )
+            here = graph.after[path[-1]]
+        return [graph.names[each] for each in path]
 
 
 def _sorted(before: Sequence[Sequence[int]], after: Sequence[Sequence[int]]) -> list[int]:
-    """Return the numbers in an order of dependency, without those of a cycle and after it."""
+    """Return the numbers in an order of dependency, always the least that can be next."""
     left = [len(many) for many in before]
-    order = [each for each, count in enumerate(left) if not count]
-    for each in order:  # it grows
-        for two in after[each]:
+    can_be_next = [each for each, count in enumerate(left) if not count]  # sorted, so it is a heap
+    order = []
+    while can_be_next:
+        order.append(heappop(can_be_next))
+        for two in after[order[-1]]:
             left[two] -= 1
             if not left[two]:
-                order.append(two)
+                heappush(can_be_next, two)
     return order
 
 
-def _cycle(before: Sequence[Sequence[int]], fine: set[int]) -> list[int]:
-    """Return a cycle among the numbers that are not fine, from a task back to it."""
-    here = next(each for each in range(len(before)) if each not in fine)
-    seen: dict[int, int] = {}
-    path: list[int] = []
-    while here not in seen:
-        seen[here] = len(path)
-        path.append(here)
-        here = next(each for each in before[here] if each not in fine)
-    return [here, *reversed(path[seen[here] :])]
+def _cycle(heads: Iterable[int], following: Callable[[int], Iterator[int]]) -> list[int]:
+    """Return a cycle that can be reached from the heads, from a task back to it; or nothing."""
+    finished: set[int] = set()
+    for head in heads:
+        path = {} if head in finished else {head: following(head)}
+        while path:
+            here, further = next(reversed(path.items()))
+            two = next((each for each in further if each not in finished), None)
+            if two is None:
+                finished.add(here)
+                del path[here]
+            elif two in path:
+                numbers = [*path]
+                return [*numbers[numbers.index(two) :], two]
+            else:
+                path[two] = following(two)
+    return []
