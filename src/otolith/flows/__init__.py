@@ -26,15 +26,38 @@ if TYPE_CHECKING:
     from otolith.flows.graph import Schedule, TaskGraph
     from otolith.flows.jobs import Job, JobEnd, TaskContext
     from otolith.flows.lifecycle import STATUSES, TASK_TABLE, TaskRecord
+    from otolith.flows.pictures import (
+        FlowPicture,
+        TaskTimes,
+        gantt_svg,
+        graph_svg,
+        mermaid,
+        report_html,
+    )
     from otolith.flows.presence import WorkerPresence
     from otolith.flows.run import FlowRun, RunProgress, TaskChange, TaskView, open_run
+    from otolith.flows.schedules import (
+        Bottleneck,
+        Estimate,
+        Timeline,
+        WhatIf,
+        Work,
+        best_priorities,
+        bottlenecks,
+        eta,
+        simulate,
+        what_if,
+    )
     from otolith.flows.storage import merge_tasks, run_keys
 
 __all__ = [
     "STATUSES",
     "TASK_TABLE",
+    "Bottleneck",
+    "Estimate",
     "Executor",
     "Flow",
+    "FlowPicture",
     "FlowRun",
     "FlowTask",
     "InlineExecutor",
@@ -48,12 +71,25 @@ __all__ = [
     "TaskGraph",
     "TaskRecord",
     "TaskSpec",
+    "TaskTimes",
     "TaskView",
     "ThreadExecutor",
+    "Timeline",
+    "WhatIf",
+    "Work",
     "WorkerPresence",
+    "best_priorities",
+    "bottlenecks",
+    "eta",
+    "gantt_svg",
+    "graph_svg",
     "merge_tasks",
+    "mermaid",
     "open_run",
+    "report_html",
     "run_keys",
+    "simulate",
+    "what_if",
 ]
 
 _HOME = {
@@ -65,6 +101,11 @@ _HOME = {
     **dict.fromkeys(["Job", "JobEnd", "TaskContext"], "jobs"),
     **dict.fromkeys(["STATUSES", "TASK_TABLE", "TaskRecord"], "lifecycle"),
     **dict.fromkeys(["FlowRun", "RunProgress", "TaskChange", "TaskView", "open_run"], "run"),
+    **dict.fromkeys(
+        ["FlowPicture", "TaskTimes", "gantt_svg", "graph_svg", "mermaid", "report_html"], "pictures"
+    ),
+    **dict.fromkeys(["Bottleneck", "Estimate", "Timeline", "WhatIf", "Work"], "schedules"),
+    **dict.fromkeys(["best_priorities", "bottlenecks", "eta", "simulate", "what_if"], "schedules"),
     **dict.fromkeys(["merge_tasks", "run_keys"], "storage"),
     "WorkerPresence": "presence",
 }

@@ -71,26 +71,24 @@ class TaskGraph:
             KeyNotFound: a task comes after one that is not there.
             Invalid: it would close a cycle.
         """
-        fresh = {name: number for number, name in enumerate(tasks, len(self.names))}
+        first = len(self.names)
+        fresh = {name: number for number, name in enumerate(tasks, first)}
         if (twice := next((name for name in fresh if name in self.number), None)) is not None:
             raise Exists(f"there is a task {twice!r} already", hint="give it another name")
         self.number.update(fresh)
         try:
-            edges, more = self._numbered(tasks, links)
-            leads_back = any(one >= two for one, two in edges)
+            before, more = self._numbered(tasks, links)
+            leads_back = any(many and max(many) >= two for two, many in enumerate(before, first))
+            leads_back = leads_back or any(one >= two for one, two in more)
             is_at_end = not leads_back and not (more and self._leads_back)
             if not is_at_end:
-                self._refuse_cycle([*fresh], edges)
+                edges = [(one, two) for two, many in enumerate(before, first) for one in many]
+                self._refuse_cycle([*fresh], [*edges, *more])
         except BaseException:
             for name in fresh:
                 del self.number[name]
             raise
-        self.names += fresh
-        self.before += [[] for _ in fresh]
-        self.after += [[] for _ in fresh]
-        for one, two in edges:
-            self.before[two].append(one)
-            self.after[one].append(two)
+        self._append([*fresh], before, more)
         self._leads_back |= leads_back
         if not is_at_end:
             self._order = None
@@ -145,27 +143,44 @@ class TaskGraph:
 
     def _numbered(
         self, tasks: Mapping[str, Iterable[str]], links: Iterable[tuple[str, str]]
-    ) -> tuple[Iterable[Edge], bool]:
-        """Return what is to come after what, by number, each once; and whether links are in it."""
-        number = self.number
-        named = [(one, two) for two, many in tasks.items() for one in many]
-        pairs = [*links]
+    ) -> tuple[list[list[int]], list[Edge]]:
+        """Return the numbers of what each new task comes after, and of the links; each once."""
+        number, waits, pairs = self.number, [tuple(many) for many in tasks.values()], [*links]
         try:
-            edges = dict.fromkeys([(number[one], number[two]) for one, two in named])
-            more = [(number[one], number[two]) for one, two in pairs]
+            before = [_unique([number[one] for one in many]) for many in waits]
+            more = dict.fromkeys((number[one], number[two]) for one, two in pairs)
         except KeyError:
-            said = {f"{two!r} comes after {one!r}": [one] for one, two in named}
+            said = {
+                f"{two!r} comes after {one!r}": [one]
+                for two, many in zip(tasks, waits, strict=True)
+                for one in many
+            }
             said |= {f"a link leads from {one!r} to {two!r}": [one, two] for one, two in pairs}
             what = next(what for what, ends in said.items() if not number.keys() >= {*ends})
             raise KeyNotFound(
                 f"{what}, and there is no such task",
                 hint=f"the tasks are: {', '.join([*number][:_SHOWN])}",
             ) from None
-        first = len(self.names)
-        edges |= {
-            (one, two): None for one, two in more if two >= first or one not in self.before[two]
-        }
-        return edges, bool(more)
+        first, known = len(self.names), self.before
+        return before, [
+            (one, two)
+            for one, two in more
+            if one not in (known[two] if two < first else before[two - first])
+        ]
+
+    def _append(
+        self, names: Sequence[str], before: Sequence[list[int]], more: Iterable[Edge]
+    ) -> None:
+        first, after = len(self.names), self.after
+        self.names += names
+        self.before += before
+        after += [[] for _ in names]
+        for two, many in enumerate(before, first):
+            for one in many:
+                after[one].append(two)
+        for one, two in more:
+            self.before[two].append(one)
+            after[one].append(two)
 
     def _refuse_cycle(self, added: Sequence[str], edges: Iterable[Edge]) -> None:
         """Raise if new tasks and edges close a cycle: it leads through the end of one of these."""
@@ -245,6 +260,11 @@ class Schedule:
             path.append(max(here, key=lambda each: (ranks[each], -each)))
             here = graph.after[path[-1]]
         return [graph.names[each] for each in path]
+
+
+def _unique(numbers: list[int]) -> list[int]:
+    is_unique = len(numbers) < 2 or len({*numbers}) == len(numbers)
+    return numbers if is_unique else [*dict.fromkeys(numbers)]
 
 
 def _sorted(before: Sequence[Sequence[int]], after: Sequence[Sequence[int]]) -> list[int]:
