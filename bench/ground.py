@@ -88,6 +88,10 @@ class Sizes:
     new_commits: int = 100
     # A text that several edit
     text_edits: int = 10_000
+    # Graphs of tasks
+    graph_tasks: int = 100_000
+    plans: int = 5
+    traces: int | None = None  # all of them
 
 
 QUICK = Sizes(
@@ -149,6 +153,9 @@ QUICK = Sizes(
     history_objects=200,
     new_commits=10,
     text_edits=600,
+    graph_tasks=2000,
+    plans=1,
+    traces=5,
 )
 
 

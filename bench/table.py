@@ -37,6 +37,7 @@ UNITS: dict[str, Format] = {
     "B": size,
     "MB": lambda value: f"{value:.1f} MB" if value >= 10 else f"{value:.3f} MB",  # of 10^6 bytes
     "x": times,
+    "x4": lambda value: f"{value:.4f}x",
     "": count,
     "%": lambda value: f"{value:.2f} %",
     "/s": lambda value: f"{value:,.0f}/s",
@@ -92,7 +93,7 @@ class Row:
 
     name: str
     work: str
-    ours: Figure
+    ours: Figure | Absent
     peer: str = ""
     theirs: Figure | Absent | None = None
     ratio: float | None = None
@@ -105,6 +106,8 @@ class Row:
         """Tell whether the budget is kept; a ratio must say the same on a quiet disk."""
         if self.budget is None:
             return ""
+        if isinstance(self.ours, Absent):
+            return "not run"
         value = self.ratio if self.budget.of == "ratio" else self.ours.value
         if value is None:
             return "no peer"

@@ -18,6 +18,7 @@ PROMISED = {
     "lifecycle": {"events", "commit", "snapshot"},
     "agent": {"say", "stored", "context", "step"},
     "teams": {"crowd", "news", "lease", "proposal", "queue", "text"},
+    "flows": {"schedule", "path", "plan"},
     "remote": {"postgres", "redis", "bucket", "tiers", "pull"},
 }
 
