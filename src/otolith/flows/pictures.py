@@ -316,7 +316,7 @@ def _bars(
 
 
 def _union(spans: Iterable[tuple[float, float]], gap: float) -> list[tuple[float, float]]:
-    """Return spans of time as one if they are no further apart; those of no length are left out."""
+    """Return spans with at most a gap between them as one, without those that take no time."""
     found: list[tuple[float, float]] = []
     for start, end in sorted(each for each in spans if each[1] > each[0]):
         if found and start <= found[-1][1] + gap:

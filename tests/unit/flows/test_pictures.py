@@ -216,6 +216,17 @@ def test_functions_in_any_order_are_not_folded_into_a_cycle(seed):
     assert any("all others" in each for each in picture.nodes.graph.names)
 
 
+def test_functions_that_are_called_like_a_folded_one_are_drawn_as_well():
+    count = 3 * MOST_DRAWN
+    graph = TaskGraph({f"t{each}": [] for each in range(count)})
+    functions = ["a", *["a"] * (count - 4), f"a \u00d7{count - 3}", "all others", "b"]
+
+    picture = FlowPicture(graph, ["done"] * count, [1.0] * count, functions)
+
+    assert len(picture.nodes.graph) == 4
+    assert len(boxes(graph_svg(picture))) == 4 + 1
+
+
 def test_up_to_the_limit_every_task_is_drawn():
     assert len(large(MOST_DRAWN).nodes.graph) == MOST_DRAWN
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from random import Random
 
@@ -199,6 +200,30 @@ def test_the_best_priorities_are_no_worse_than_ranks_and_often_better(slots, sha
         (simulate(work).makespan, simulate(work, best_priorities(work)).makespan)
         for work in works(slots, shape)
     ]
+
+    assert all(best <= ranks for ranks, best in pairs)
+    assert sum(best < ranks for ranks, best in pairs) >= 6
+
+
+def test_the_best_priorities_know_what_is_left_and_what_is_scarce():
+    pairs = []
+    for work in works(slots=4):
+        first = simulate(work)
+        now = first.makespan / 4
+        settled = {each for each, end in enumerate(first.ends) if end <= now}
+        begun = {
+            each: now - start
+            for each, start in enumerate(first.starts)
+            if start < now and each not in settled
+        }
+        needs = [{"api": 1} if each % 3 else {} for each in range(len(work.graph))]
+        left = replace(
+            work, needs=needs, capacities={"api": 2}, settled=settled, begun=begun, outside={149}
+        )
+        best = simulate(left, best_priorities(left))
+        pairs.append((simulate(left).makespan, best.makespan))
+        assert most_at_once(best, [each for each in range(149) if needs[each]]) <= 2 + len(begun)
+        assert all(best.starts[each] == -elapsed for each, elapsed in begun.items())
 
     assert all(best <= ranks for ranks, best in pairs)
     assert sum(best < ranks for ranks, best in pairs) >= 6
