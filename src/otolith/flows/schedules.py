@@ -90,7 +90,8 @@ class Work:
     @cached_property
     def bound(self) -> float:
         """What no schedule is shorter than: the critical path, and what there is to do by slots."""
-        inside = (each for number, each in enumerate(self.left) if number not in self.outside)
+        outside = frozenset(self.outside)
+        inside = (each for number, each in enumerate(self.left) if number not in outside)
         return max(max(self.ranks, default=0.0), sum(inside) / self.slots)
 
 
@@ -386,8 +387,8 @@ class _Simulation:
         before: Sequence[Sequence[int]],
         after: Sequence[Sequence[int]],
     ) -> None:
-        self._shop, self._after, self._outside = _Shop(work, priorities), after, work.outside
-        self._seconds, self._settled = work.left, work.settled
+        self._shop, self._after, self._seconds = _Shop(work, priorities), after, work.left
+        self._settled, self._outside = frozenset(work.settled), frozenset(work.outside)
         self._waits_for = [len(many) for many in before]
         self._running: list[tuple[float, int]] = []
         self._now = 0.0
