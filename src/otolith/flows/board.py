@@ -24,6 +24,7 @@ from otolith.errors import Corrupt
 from otolith.flows.definition import TaskSpec
 from otolith.flows.graph import TaskGraph
 from otolith.flows.lifecycle import ENDED, HELD, SETTLED, TaskRecord
+from otolith.flows.schedules import Work, best_priorities
 from otolith.flows.storage import HEAD, PLAN, TASKS, RunHead, StoredFlow
 
 _Entry: TypeAlias = tuple[int, float, int]
@@ -33,6 +34,7 @@ _Needs: TypeAlias = tuple[tuple[str, int], ...]
 _FIRST = TaskRecord()
 _MARKED = HELD | {"failed", "waiting"}
 _UNKNOWN_SECONDS = 1.0
+_WORTH_PLANNING = 0.01  # seconds of each task: to plan takes a hundredth of that
 
 
 class CallTimes(NamedTuple):
@@ -64,6 +66,7 @@ class Board:
     """What is known of one run here. One thread uses it."""
 
     def __init__(self) -> None:
+        self.slots = 1  # of the workers, as far as is known here
         self.head: RunHead | None = None
         self.graph = TaskGraph()
         self.specs: list[TaskSpec] = []
@@ -141,9 +144,12 @@ class Board:
         self.rank()
 
     def rank(self) -> None:
-        """Order what is ready by how long it takes from there to the end, as far as is known."""
+        """Order what is ready so that all is done soon, as far as is known how long it takes."""
         expected = [self.expected_seconds(each) for each in range(len(self.specs))]
         self.ranks = self.graph.schedule(expected).ranks
+        if self.slots > 1 and self.remaining_seconds > len(expected) * _WORTH_PLANNING:
+            settled = {each for each, one in enumerate(self.records) if one.status in SETTLED}
+            self.ranks = best_priorities(Work(self.graph, expected, self.slots, settled=settled))
         self._ranked_at = self.all_times.number
         self._queues, self._queued = {}, set()
         for number in range(len(self.specs)):

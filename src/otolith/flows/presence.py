@@ -104,22 +104,18 @@ class WorkerPresence:
             self._dead = gone
         return found | (self._dead & {*unknown})
 
+    def others(self) -> dict[str, dict[str, Any]]:
+        """Return the workers of the session that show that they live: their slots and times."""
+        entries = self._map.read().items()
+        found = {name: _entry(data, name) for name, data in entries.items()}
+        alive = {name: each for name, each in found.items() if not self._has_died(name, each)}
+        return {name: each for name, each in alive.items() if each is not None}
+
     def _has_died(self, worker: str, data: object) -> bool:
         entry = _entry(data, worker)
         if entry is None:  # it has gone, or was found dead by another
             return True
         return is_owner_dead(_owner(worker)) or not self._signs.is_alive(worker, entry)
-
-
-def present_workers(backend: Backend, ref: str) -> dict[str, dict[str, Any]]:
-    """Return the workers of a session that show that they live, with their slots and times."""
-    presence = WorkerPresence(backend, ref)
-    entries = presence._map.read().items()  # noqa: SLF001 - of this module
-    return {
-        name: fields(data, f"the worker {name}", _SHAPE)
-        for name, data in entries.items()
-        if not presence._has_died(name, data)  # noqa: SLF001
-    }
 
 
 def _owner(worker: str) -> str:

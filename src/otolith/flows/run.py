@@ -15,9 +15,11 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from os import PathLike
+from pathlib import Path
 from typing import Any, TypeVar
 
-from otolith.core import Backend, Branch, Commit, StateReader
+from otolith.core import Backend, Branch, Commit, Snapshot, StateReader
 from otolith.errors import (
     BadValue,
     CodeEdited,
@@ -38,10 +40,13 @@ from otolith.flows.definition import (
 )
 from otolith.flows.executors import Executor, InlineExecutor, ThreadExecutor, check_slots
 from otolith.flows.expansion import expanded, too_many
+from otolith.flows.forecast import Forecast, write_picture
 from otolith.flows.graph import TaskGraph
 from otolith.flows.lifecycle import ENDED, HELD, SETTLED, TaskRecord
+from otolith.flows.pictures import FlowPicture
 from otolith.flows.presence import TTL_SECONDS, WorkerPresence
 from otolith.flows.progress_line import ProgressLine
+from otolith.flows.schedules import Bottleneck, Estimate, WhatIf
 from otolith.flows.storage import HEAD, INPUTS, RESULTS, RunHead, StoredFlow
 from otolith.flows.worker import RunWorker
 from otolith.shapes import NOTHING, check_argument
@@ -269,6 +274,63 @@ class FlowRun:
             if pair[0] != pair[1]:
                 changes.append(TaskChange(name, *pair))
         return changes
+
+    # How long it takes
+
+    def critical_path(self, *, slots: int | None = None) -> dict[str, float]:
+        """Return the longest chain of tasks, with the seconds that each took or is expected to."""
+        return self._forecast(slots).critical_path
+
+    def eta(self, *, slots: int | None = None) -> Estimate:
+        """Return how many seconds are left: `expected`, and a `low` and a `high` one of ten pass.
+
+        It is for as many slots as the workers that are there now have, or for some other number.
+        """
+        return self._forecast(slots).eta()
+
+    def what_if(self, factors: Mapping[str, float] | None = None, /, **more: float) -> WhatIf:
+        """Return how long the rest takes if tasks took a factor of their time: `search=0.5`.
+
+        Names are those of tasks or of functions.
+
+        Raises:
+            KeyNotFound: there is neither a task nor a function of this name.
+        """
+        return self._forecast(None).what_if({**(factors or {}), **more})
+
+    def bottlenecks(self, *, most: int = 10, slots: int | None = None) -> list[Bottleneck]:
+        """Return what makes the run as long as it is, with seconds, what would save most first."""
+        return self._forecast(slots).bottlenecks(most)
+
+    def picture(self) -> FlowPicture:
+        """Return the run as something to draw: see `write`."""
+        return self._forecast(None).picture(f"{self.key}: {self._stored.head().flow}")
+
+    def write(self, path: str | PathLike[str]) -> Path:
+        """Draw the run into a file: `.html` is a page, `.svg` the graph, `.mmd` Mermaid text.
+
+        `.gantt.svg` is a chart of who ran what when.
+
+        Raises:
+            Invalid: the file has another ending.
+        """
+        return write_picture(Path(path), self.picture(), self._forecast(None))
+
+    def _forecast(self, slots: int | None) -> Forecast:
+        board = self._look()
+        if slots is None:
+            slots = sum(each["slots"] for each in self.workers().values()) or max(board.slots, 1)
+        head = self._state.commit if isinstance(self._state, Snapshot) else self._journal.head
+        now = 0 if head is None else head.time
+        if self._backend is not None and self.status == "running":
+            now = max(now, self._backend.clock())
+        return Forecast(board, now=now, slots=check_slots(slots))
+
+    def workers(self) -> dict[str, dict[str, Any]]:
+        """Return the workers that show that they live, with their `slots` and since when."""
+        if self._backend is None:
+            return {}
+        return WorkerPresence(self._backend, self._journal.ref).others()
 
     # Working
 

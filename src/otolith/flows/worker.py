@@ -104,6 +104,7 @@ class RunWorker:
         board: Board | None = None,
     ) -> None:
         self.board = Board() if board is None else board
+        self.board.slots = executor.slots
         self.refused = 0  # results that came too late
         self._journal = journal
         self._stored = StoredFlow(journal, key)
