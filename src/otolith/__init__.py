@@ -13,7 +13,8 @@
 Open        open, Repo, Versioned, Live
 Stores      Disk, Memory, Cache, KVStore
 Look        view, events, Event, ActionEvent, Commit, Change, Merge, PathConflict, Branch, Snapshot
-Act         Agent, Orchestrator, AgentState, WorkingMemory, Tool, tool, Workspace, Runner, Chart
+Act         Agent, Orchestrator, AgentState, WorkingMemory, Tool, tool, Workspace, Runner, Chart,
+            Flow
 Talk        Message, ToolCall
 Values      Codecs, migration
 Errors      Error and its kinds; all of them are in otolith.errors
@@ -46,6 +47,7 @@ _HOME = {
     "Message": "otolith.conversation",
     "ToolCall": "otolith.conversation",
     "Chart": "otolith.statecharts",
+    "Flow": "otolith.flows",
     "Runner": "otolith.workspace",
     "Workspace": "otolith.workspace",
     "Branch": "otolith.core",
@@ -108,6 +110,7 @@ if TYPE_CHECKING:
         Unsupported,
         Untrusted,
     )
+    from otolith.flows import Flow
     from otolith.live import Live
     from otolith.opening import open
     from otolith.session import Repo, Versioned
@@ -135,6 +138,7 @@ __all__ = [
     "Error",
     "Event",
     "Exists",
+    "Flow",
     "Full",
     "Invalid",
     "KVStore",

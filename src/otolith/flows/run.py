@@ -461,6 +461,10 @@ class FlowRun:
         self._follow()
         return result
 
+    def _now(self) -> int:
+        head = self._journal.head
+        return max(self._backend_of().clock(), 0 if head is None else head.time)
+
     def _follow(self) -> None:
         """Let the state that the run was opened from see the commit, unless it has edits."""
         if isinstance(self._state, Branch) and self._state.is_clean:
@@ -490,10 +494,14 @@ class FlowRun:
                 if record.status in ("failed", "cancelled")
             ]
             found: dict[str, None] = {}
+            now = self._now()
             for number in numbers:
                 name, record = board.graph.names[number], board.records[number]
-                new = record.after(name, "again", failures=0, lost=0, backs=0, memo=b"", error="",
-                    feedback="", answers={}, question="", redone=record.redone + 1)  # fmt: skip
+                new = replace(
+                    record.after(name, "again", memo=b"", error="", feedback="", question=""),
+                    failures=0, lost=0, backs=0, answers={}, redone=record.redone + 1,
+                    not_before=now,
+                )  # fmt: skip
                 self._record(board, stored, name, new)
                 found[name] = None
             for name in [each for one in [*found] for each in board.graph.downstream(one)]:
@@ -583,7 +591,7 @@ class FlowRun:
                     f"task {name} is {record.status}, and asks nothing",
                     state=record.status, event="answer", allowed=(),
                 )  # fmt: skip
-            now = max(self._backend_of().clock(), 0)
+            now = self._now()
             if spec.call:
                 answers = {**record.answers, record.question: answer}
                 record = record.after(name, "answer", answers=answers, question="")
