@@ -23,7 +23,7 @@ from collections.abc import (
 from contextlib import AbstractContextManager, nullcontext
 from functools import wraps
 from itertools import takewhile
-from typing import Any, Concatenate, ParamSpec, TypeVar, overload
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 
 from otolith.core.history.commits import Commit
 from otolith.core.paths import Path, format_path, parse_path
@@ -33,11 +33,20 @@ from otolith.types import Tag, cut_line
 
 P = ParamSpec("P")
 R = TypeVar("R")
-S = TypeVar("S", bound="StateReader | Handle")
+S = TypeVar("S", bound="Lockable")
+
+
+class Lockable(Protocol):
+    """What has a lock that its methods hold."""
+
+    @property
+    def lock(self) -> AbstractContextManager[object]:
+        """Keeps other threads out; reentrant."""
+        ...
 
 
 def synchronized(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
-    """Let a method hold the lock of its state while it runs."""
+    """Let a method hold the lock of its object while it runs."""
 
     @wraps(method)
     def run(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:

@@ -13,13 +13,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
+from threading import RLock
 from typing import Any, TypeVar
 
-from otolith.core import Backend, Branch, Commit, Snapshot, StateReader
+from otolith.core import Backend, Branch, Commit, Snapshot, StateReader, synchronized
 from otolith.errors import (
     BadValue,
     CodeEdited,
@@ -114,7 +116,7 @@ class TaskChange:
 
 
 class FlowRun:
-    """A run of a flow in a state. Threads may not share it.
+    """A run of a flow in a state. Threads may share it: one works, another looks or cancels.
 
     Without its flow, it can be looked at and steered, but not worked on.
     """
@@ -134,7 +136,9 @@ class FlowRun:
         self._backend = backend
         self._open_state = open_state
         self._board = Board()
+        self.lock: AbstractContextManager[object] = RLock()
 
+    @synchronized
     def __repr__(self) -> str:
         board = self._look()
         done = sum(board.counts[each] for each in SETTLED)
@@ -169,18 +173,22 @@ class FlowRun:
     @property
     def status(self) -> str:
         """How the run is: `running`, `waiting`, `done`, `failed`, `cancelled` or `paused`."""
-        return self._look().status()
+        with self.lock:
+            return self._look().status()
 
     @property
     def inputs(self) -> dict[str, Any]:
         """What the run was given."""
-        return self._stored.inputs()
+        with self.lock:
+            return self._stored.inputs()
 
     @property
     def graph(self) -> TaskGraph:
         """Which task comes after which."""
-        return self._look().graph
+        with self.lock:
+            return self._look().graph
 
+    @synchronized
     def progress(self) -> RunProgress:
         """Return how far the run is."""
         board = self._look()
@@ -206,12 +214,14 @@ class FlowRun:
             failures={names[each]: records[each].error for each in failed},
         )
 
+    @synchronized
     def tasks(self) -> list[TaskView]:
         """Return all tasks, in the order in which they were added."""
         board = self._look()
         triples = zip(board.graph.names, board.specs, board.records, strict=True)
         return [TaskView(*each) for each in triples]
 
+    @synchronized
     def task(self, task: FlowTask | str) -> TaskView:
         """Return a task.
 
@@ -229,6 +239,7 @@ class FlowRun:
             raise KeyNotFound(f"run {self.key} has no task {name!r}", hint=f"it has: {near}")
         return board.graph.number[name]
 
+    @synchronized
     def result(self, task: FlowTask | str) -> Any:
         """Return what a task returned; None if it was skipped.
 
@@ -244,6 +255,7 @@ class FlowRun:
             )
         return self._stored.result(found.name)
 
+    @synchronized
     def results(self) -> dict[str, Any]:
         """Return what all tasks returned that are done, by name."""
         board, stored = self._look(), self._stored
@@ -262,6 +274,7 @@ class FlowRun:
         past._look()
         return past
 
+    @synchronized
     def diff(self, other: FlowRun) -> list[TaskChange]:
         """Return the tasks that differ from another run to this one, such as one on a fork."""
         check_argument(other, "other", FlowRun, "a run")
@@ -277,10 +290,12 @@ class FlowRun:
 
     # How long it takes
 
+    @synchronized
     def critical_path(self, *, slots: int | None = None) -> dict[str, float]:
         """Return the longest chain of tasks, with the seconds that each took or is expected to."""
         return self._forecast(slots).critical_path
 
+    @synchronized
     def eta(self, *, slots: int | None = None) -> Estimate:
         """Return how many seconds are left: `expected`, and a `low` and a `high` one of ten pass.
 
@@ -288,6 +303,7 @@ class FlowRun:
         """
         return self._forecast(slots).eta()
 
+    @synchronized
     def what_if(self, factors: Mapping[str, float] | None = None, /, **more: float) -> WhatIf:
         """Return how long the rest takes if tasks took a factor of their time: `search=0.5`.
 
@@ -298,14 +314,17 @@ class FlowRun:
         """
         return self._forecast(None).what_if({**(factors or {}), **more})
 
+    @synchronized
     def bottlenecks(self, *, most: int = 10, slots: int | None = None) -> list[Bottleneck]:
         """Return what makes the run as long as it is, with seconds, what would save most first."""
         return self._forecast(slots).bottlenecks(most)
 
+    @synchronized
     def picture(self) -> FlowPicture:
         """Return the run as something to draw: see `write`."""
         return self._forecast(None).picture(f"{self.key}: {self._stored.head().flow}")
 
+    @synchronized
     def write(self, path: str | PathLike[str]) -> Path:
         """Draw the run into a file: `.html` is a page, `.svg` the graph, `.mmd` Mermaid text.
 
@@ -371,14 +390,15 @@ class FlowRun:
             made.close()
             if line is not None:
                 line.end()
-            self._follow()
+            with self.lock:
+                self._follow()
         return self.progress()
 
     def worker(self, executor: Executor, presence: WorkerPresence) -> RunWorker:
         """Return a worker of the run: `work` makes one, and so does each `otolith worker`."""
         assert self._open_state is not None
         return RunWorker(
-            self._journal,
+            Branch(self._backend_of(), self._journal.ref),
             self.key,
             self._flow(),
             executor,
@@ -386,7 +406,6 @@ class FlowRun:
             open_state=self._open_state,
             clock=self._backend_of().clock,
             store=self._backend_of().store,
-            board=self._board,
         )
 
     def _presence(self, slots: int, ttl_seconds: float) -> WorkerPresence:
@@ -405,6 +424,7 @@ class FlowRun:
             )
         return self.flow
 
+    @synchronized
     def edited(self) -> list[str]:
         """Return the tasks that are done, and whose function was edited since."""
         flow, board = self._flow(), self._look()
@@ -442,6 +462,7 @@ class FlowRun:
 
     # Steering
 
+    @synchronized
     def _change(self, change: Callable[[Board, StoredFlow], R], message: str) -> R:
         """Change the run in a transaction of its own; what was staged on the state stays."""
         board, stored = self._board, StoredFlow(self._journal, self.key)
@@ -645,6 +666,7 @@ class FlowRun:
 
     # Code that came later
 
+    @synchronized
     def adopt(self, flow: Flow) -> None:
         """Work by this flow from now on: tasks that it has and the run has not are added.
 

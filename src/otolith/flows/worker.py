@@ -101,9 +101,8 @@ class RunWorker:
         open_state: Callable[[], Any],
         clock: Callable[[], int],
         store: Store,
-        board: Board | None = None,
     ) -> None:
-        self.board = Board() if board is None else board
+        self.board = Board()
         self.board.slots = executor.slots
         self.refused = 0  # results that came too late
         self._journal = journal
