@@ -50,14 +50,7 @@ from otolith.core import (
     synchronized,
 )
 from otolith.durations import Duration, duration_seconds
-from otolith.errors import (
-    BadValue,
-    Error,
-    Invalid,
-    RefNotFound,
-    Unstorable,
-    Unsupported,
-)
+from otolith.errors import BadValue, Error, Invalid, RefNotFound, Unstorable, Unsupported
 from otolith.session_snapshot import SessionSnapshot, workspace_variables
 from otolith.shapes import NOTHING, check_argument
 from otolith.state.event_log import EventLog
@@ -381,23 +374,15 @@ class Versioned(TrackedBranch):
     ) -> FlowRun:
         """Return a run of a flow in this state; it is begun if there is none of this key.
 
-        The key is the name of the flow by default. Without a flow, the run is there to be looked at
-        and steered. What is done on it is committed at once; what is staged here stays staged.
-
-        Raises:
-            KeyNotFound: there is no run of this key.
-            Invalid: inputs are missing or unknown, or the run was begun with others.
+        The key is the name of the flow by default. Without a flow, the run can be looked at and
+        steered. What is done on it is committed at once; what is staged here stays staged.
         """
-        return flows.open_run(
-            self, flow, key, inputs, backend=self.repo.backend, open_state=self._open_again
-        )
+        again = partial(self._open, self.ref)
+        return flows.open_run(self, flow, key, inputs, backend=self.repo.backend, open_state=again)
 
     def flows(self) -> list[FlowRun]:
         """Return the runs of flows in this state, without their flows."""
         return [self.flow(key=key) for key in flows.run_keys(self)]
-
-    def _open_again(self) -> Self:
-        return self._open(self.ref)
 
     def expire(self, after: Duration | None) -> None:
         """Let this state disappear when nothing was committed to it for so long; None: never.
@@ -533,16 +518,6 @@ def _unstorable(failures: dict[Path, BadValue], held: dict[Path, object]) -> Uns
     )
 
 
-def _merge_proposals(base: object, ours: object, theirs: object) -> object:
-    """Merge the records of a proposal; the room of teams is loaded when there are any."""
-    return teams.merge_proposals(base, ours, theirs)
-
-
-def _merge_tasks(base: object, ours: object, theirs: object) -> object:
-    """Merge the records of a task; the room of flows is loaded when there are any."""
-    return flows.merge_tasks(base, ours, theirs)
-
-
 def _expire(store: Store, prefix: str, after: Duration | None) -> None:
     """Set the time after which states below a prefix disappear."""
     seconds = None if after is None else duration_seconds(after, "expire")
@@ -598,8 +573,10 @@ class Repo(BareRepo):
         for tag in (Tag.FRAME, Tag.POLARS):
             self.backend.resolvers[f"tag {int(tag)}"] = merge_frames
         self.backend.resolvers |= memory.RESOLVERS
-        self.backend.resolvers["team-proposal"] = _merge_proposals
-        self.backend.resolvers["flow-task"] = _merge_tasks
+        self.backend.resolvers |= {  # these rooms are loaded when there is something to merge
+            "team-proposal": lambda *sides: teams.merge_proposals(*sides),
+            "flow-task": lambda *sides: flows.merge_tasks(*sides),
+        }
         self._states: WeakValueDictionary[int, Versioned] = WeakValueDictionary()
         environment.call_at_exit(self._warn_of_staged)
 
