@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 import otolith
@@ -87,7 +89,7 @@ def test_bottlenecks_name_what_would_save_time(state, clock):
 
     found = run.bottlenecks(slots=2)
     assert (found[0].name, found[0].cause, found[0].seconds) == ("a", "runs", 4.0)
-    assert all(one.saves >= two.saves for one, two in zip(found, found[1:], strict=False))
+    assert all(one.saves >= two.saves for one, two in pairwise(found))
     assert {each.name for each in run.bottlenecks(slots=1, most=20)} >= {"a", "d"}
 
 
