@@ -118,7 +118,8 @@ def _complaint(function: Callable[..., Any], given: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_a_method_refuses_a_wrong_argument_in_words_of_ours(place, tmp_path):
+def test_a_method_refuses_a_wrong_argument_in_words_of_ours(place, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # some names are those of files
     complaints = []
     with ExitStack() as stack:
         kind = type(PLACES[place](tmp_path / "kind", stack))
