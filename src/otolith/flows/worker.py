@@ -21,6 +21,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from math import inf
 from random import random
 from threading import Event, Thread
 from time import monotonic
@@ -41,7 +42,7 @@ from otolith.errors import (
 from otolith.flows.board import Board
 from otolith.flows.definition import RESULTS as ALL_RESULTS
 from otolith.flows.definition import TASK, Flow, FlowTask, TaskSpec
-from otolith.flows.executors import Executor
+from otolith.flows.executors import Executor, JobHandle
 from otolith.flows.expansion import expanded
 from otolith.flows.graph import TaskGraph
 from otolith.flows.jobs import ERROR_LETTERS, InWorker, Job, JobEnd
@@ -82,9 +83,16 @@ class _Running:
     code: bytes
     job: Job
     here: InWorker | None
-    handle: Any = None
-    began: float = 0.0  # by the clock of the process; 0 until it was submitted
-    deadline: float | None = None
+    handle: JobHandle | None = None
+
+    def seconds_left(self) -> float:
+        """Return how long it may still run; any time, if nothing is said or it has not begun."""
+        limit, handle = self.job.timeout_seconds, self.handle
+        if limit is None or handle is None or handle.began is None:
+            return inf
+        if handle.end is not None:
+            return limit - handle.end.seconds
+        return handle.began + limit - monotonic()
 
 
 class RunWorker:
@@ -224,12 +232,10 @@ class RunWorker:
     def _submit(self) -> None:
         """Give the executor as much as it has slots."""
         while self._queued and len(self._running) < self._executor.slots:
-            running = self._queued.popleft()
-            running.began = self._last_start = monotonic()
-            if running.job.timeout_seconds is not None:
-                running.deadline = running.began + running.job.timeout_seconds
-            self._running[running.number] = running
+            running = self._queued[0]
             running.handle = self._executor.submit(running.job, self._wake.set)
+            self._running[running.number] = self._queued.popleft()
+            self._last_start = monotonic()
             self._poll(running)
 
     def _collect(self) -> None:
@@ -241,17 +247,19 @@ class RunWorker:
 
     def _poll(self, running: _Running) -> None:
         end = self._executor.poll(running.handle)
-        if end is None and running.deadline is not None and monotonic() > running.deadline:
-            self._executor.cancel(running.handle)
+        if running.seconds_left() < 0:
+            if end is None:
+                self._executor.cancel(running.handle)
             limit = running.job.timeout_seconds or 0
-            end = JobEnd("failed", text=f"it took longer than {limit:g} s", seconds=limit)
+            took = limit if end is None else end.seconds
+            end = JobEnd("failed", text=f"it took longer than {limit:g} s", seconds=took)
         if end is not None and self._running.pop(running.number, None) is not None:
             self._ends.append((running, end))
 
     def _wait(self) -> None:
         """Wait until a job has ended, a time has come, or the state may have changed."""
         now = monotonic()
-        times = [each.deadline - now for each in self._running.values() if each.deadline]
+        times = [each.seconds_left() for each in self._running.values()]
         if self.board.next_due is not None:
             times.append(self.board.next_due - now)
         if len(self._running) < self._executor.slots:
@@ -333,7 +341,7 @@ class RunWorker:
         elif end.how == "asked":
             self._put(number, record.after(name, "ask", question=end.text), touched)
         elif end.how == "lost":
-            self._lose(number, now, touched)
+            self._lose(number, now, touched, end.text)
         else:
             self._fail(number, record, end, now, touched)
         return True
@@ -388,18 +396,18 @@ class RunWorker:
                 again = replace(again, feedback=why, redone=found.redone + 1)
             self._put(each, again, touched)
 
-    def _lose(self, number: int, now: int, touched: dict[int, None]) -> None:
-        """Stage that a task is free again, because its worker is gone."""
+    def _lose(self, number: int, now: int, touched: dict[int, None], why: str = "") -> None:
+        """Stage that a task is free again, because its worker is gone, or lost its job."""
         name, record = self.board.graph.names[number], self.board.records[number]
         lost = record.lost + 1
         spent = max(0, now - record.began) if record.began else 0
         if lost > _MOST_LOST + self.board.specs[number].retries and record.status == "running":
-            text = f"its worker died {lost} times"
+            text = f"its worker died {lost} times{': ' if why else ''}{why}"
             new = record.after(name, "fail", lost=lost, error=text, ended=now)
         else:
             new = record.after(
                 name, "lose", lost=lost, worker="", retried=record.retried + spent,
-                error=f"its worker was lost: {record.worker.partition('@')[0]}",
+                error=why or f"its worker was lost: {record.worker.partition('@')[0]}",
             )  # fmt: skip
         self._put(number, new, touched)
 
