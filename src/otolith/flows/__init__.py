@@ -22,7 +22,14 @@ TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from otolith.flows.definition import Flow, FlowTask, TaskSpec
-    from otolith.flows.executors import Executor, InlineExecutor, ProcessExecutor, ThreadExecutor
+    from otolith.flows.executor_text import open_executor
+    from otolith.flows.executors import (
+        Executor,
+        InlineExecutor,
+        JobHandle,
+        ProcessExecutor,
+        ThreadExecutor,
+    )
     from otolith.flows.graph import Schedule, TaskGraph
     from otolith.flows.jobs import Job, JobEnd, TaskContext
     from otolith.flows.lifecycle import STATUSES, TASK_TABLE, TaskRecord
@@ -35,6 +42,7 @@ if TYPE_CHECKING:
         report_html,
     )
     from otolith.flows.presence import WorkerPresence
+    from otolith.flows.remote_executors import DaskExecutor, DbosExecutor
     from otolith.flows.run import FlowRun, RunProgress, TaskChange, TaskView, open_run
     from otolith.flows.schedules import (
         Bottleneck,
@@ -54,6 +62,8 @@ __all__ = [
     "STATUSES",
     "TASK_TABLE",
     "Bottleneck",
+    "DaskExecutor",
+    "DbosExecutor",
     "Estimate",
     "Executor",
     "Flow",
@@ -63,6 +73,7 @@ __all__ = [
     "InlineExecutor",
     "Job",
     "JobEnd",
+    "JobHandle",
     "ProcessExecutor",
     "RunProgress",
     "Schedule",
@@ -85,6 +96,7 @@ __all__ = [
     "graph_svg",
     "merge_tasks",
     "mermaid",
+    "open_executor",
     "open_run",
     "report_html",
     "run_keys",
@@ -95,8 +107,11 @@ __all__ = [
 _HOME = {
     **dict.fromkeys(["Flow", "FlowTask", "TaskSpec"], "definition"),
     **dict.fromkeys(
-        ["Executor", "InlineExecutor", "ProcessExecutor", "ThreadExecutor"], "executors"
+        ["Executor", "InlineExecutor", "JobHandle", "ProcessExecutor", "ThreadExecutor"],
+        "executors",
     ),
+    "open_executor": "executor_text",
+    **dict.fromkeys(["DaskExecutor", "DbosExecutor"], "remote_executors"),
     **dict.fromkeys(["Schedule", "TaskGraph"], "graph"),
     **dict.fromkeys(["Job", "JobEnd", "TaskContext"], "jobs"),
     **dict.fromkeys(["STATUSES", "TASK_TABLE", "TaskRecord"], "lifecycle"),

@@ -1,6 +1,7 @@
-"""Test suites for your own stores and codecs, and stores that fail on command.
+"""Test suites for your own stores, codecs and executors, and stores that fail on command.
 
 StoreContract, CodecContract       subclass one, define how to make yours, run pytest
+ExecutorContract                   the same for what runs tasks of flows
 Fault, FaultyStore, PowerLossVFS   failures at a chosen call, and a disk that loses power
 blob, node, links, put             objects to write into a store under test
 walk_down, walk_up                 a value through a codec and back, one level at a time
@@ -40,6 +41,7 @@ _HOME = {
     "put": "otolith.testing.store_samples",
     "blob": "otolith.testing.store_samples",
     "CodecContract": "otolith.testing.codec_contract",
+    "ExecutorContract": "otolith.testing.executor_contract",
     "walk_down": "otolith.testing.codec_contract",
     "walk_up": "otolith.testing.codec_contract",
     "Fault": "otolith.testing.faults",
@@ -58,6 +60,7 @@ _HOME = {
 
 if TYPE_CHECKING:
     from otolith.testing.codec_contract import CodecContract, walk_down, walk_up
+    from otolith.testing.executor_contract import ExecutorContract
     from otolith.testing.faults import Fault, FaultyStore, PowerLossVFS
     from otolith.testing.linearizable import (
         UNKNOWN,
@@ -76,6 +79,7 @@ if TYPE_CHECKING:
 __all__ = [
     "UNKNOWN",
     "CodecContract",
+    "ExecutorContract",
     "Fault",
     "FaultyStore",
     "HistoryModel",
