@@ -239,11 +239,20 @@ class RunWorker:
             self._poll(running)
 
     def _collect(self) -> None:
-        """Note which jobs have ended, or are too late."""
-        self._wake.clear()
-        for running in list(self._running.values()):
-            self._poll(running)
-        self._submit()
+        """Note which jobs have ended, or are too late.
+
+        As long as a commit takes, slots are given what was leased ahead, so that it shares one.
+        """
+        until = monotonic() + self._commit_seconds
+        while True:
+            self._wake.clear()
+            for running in list(self._running.values()):
+                self._poll(running)
+            self._submit()
+            left = until - monotonic()
+            if not self._queued or left <= 0:
+                return
+            self._wake.wait(left)
 
     def _poll(self, running: _Running) -> None:
         end = self._executor.poll(running.handle)
