@@ -49,7 +49,7 @@ from otolith.flows.pictures import FlowPicture
 from otolith.flows.presence import TTL_SECONDS, WorkerPresence
 from otolith.flows.progress_line import ProgressLine
 from otolith.flows.schedules import Bottleneck, Estimate, WhatIf
-from otolith.flows.storage import HEAD, INPUTS, RESULTS, RunHead, StoredFlow
+from otolith.flows.storage import HEAD, INPUTS, RunHead, StoredFlow
 from otolith.flows.worker import RunWorker
 from otolith.shapes import NOTHING, check_argument
 from otolith.types import short_repr
@@ -617,8 +617,8 @@ class FlowRun:
                 answers = {**record.answers, record.question: answer}
                 record = record.after(name, "answer", answers=answers, question="")
             else:
-                stored.put(answer, RESULTS, name)
-                record = record.after(name, "accept", ended=now)
+                product = stored.put_result(name, answer)
+                record = record.after(name, "accept", ended=now, product=product)
             self._record(board, stored, name, record)
 
         self._change(give, f"{self.key}: {task_name(task)} is answered")

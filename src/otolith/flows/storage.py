@@ -13,12 +13,12 @@ they are there; of a task that both had, `merge_tasks` decides.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from otolith import shapes
-from otolith.core import FLOWS, Branch, Path, StateReader
+from otolith.core import FLOWS, Branch, Path, StateReader, digest
 from otolith.errors import BadValue, Corrupt, Error, KeyNotFound
 from otolith.flows.definition import TaskSpec
 from otolith.flows.lifecycle import HELD, TaskRecord
@@ -28,6 +28,7 @@ from otolith.types import short_repr
 HEAD, INPUTS, PLAN, TASKS, RESULTS, RATES = "head", "inputs", "plan", "tasks", "results", "rates"
 _HEAD: Shape = {"flow": str, "created": int}
 _HEAD_MORE: Shape = {"status": str, "why": str, "resources": dict, "rates": dict, "edited": str}
+_PRODUCT_BYTES = 8
 RUN_STATUSES = ("open", "paused", "cancelled")
 
 
@@ -95,6 +96,17 @@ class StoredFlow:
         """Return the cell of a part of the run; None if it is not there."""
         return self.state.cell_at((*self._path, *parts))
 
+    def look(self, part: str) -> Callable[[str], bytes | None]:
+        """Return a function that returns the cells of a part by name, to look up many.
+
+        It does not see what is staged afterwards.
+        """
+        cells, cell = self.state.cells, self.cell(part)
+        if cell is None:
+            return lambda name: None
+        find, key = cells.entries_of(cell), cells.encoding.key
+        return lambda name: find(key(name))
+
     def head(self) -> RunHead:
         """Return the head.
 
@@ -111,8 +123,8 @@ class StoredFlow:
         """Return what the run was given; some of it by name, or all."""
         if names is None:
             return dict(self._entries(INPUTS))
-        cells = {name: self.cell(INPUTS, name) for name in names}
-        load = self.state.cells.load
+        look, load = self.look(INPUTS), self.state.cells.load
+        cells = {name: look(name) for name in names}
         return {name: load(cell) for name, cell in cells.items() if cell is not None}
 
     def specs(self) -> Iterator[tuple[str, TaskSpec]]:
@@ -155,8 +167,8 @@ class StoredFlow:
         assert isinstance(self.state, Branch)
         return self.state
 
-    def put(self, value: object, *parts: str) -> None:
-        """Stage a value at a part of the run.
+    def put(self, value: object, *parts: str) -> bytes:
+        """Stage a value at a part of the run, and return its cell.
 
         Raises:
             BadValue: it cannot be stored.
@@ -166,6 +178,15 @@ class StoredFlow:
         except BadValue as error:
             raise BadValue(f"{'/'.join(parts)}: {error.message}", hint=error.hint) from None
         self._branch.write_reserved((*self._path, *parts), cell)
+        return cell
+
+    def put_result(self, name: str, result: object) -> bytes:
+        """Stage what a task returned, and return a digest of it: its product.
+
+        Raises:
+            BadValue: it cannot be stored.
+        """
+        return digest(self.put(result, RESULTS, name))[:_PRODUCT_BYTES]
 
     def put_plan(self, specs: Iterable[tuple[str, TaskSpec]]) -> None:
         """Stage tasks of the plan: a new plan as a whole, others one by one."""

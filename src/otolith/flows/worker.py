@@ -48,7 +48,7 @@ from otolith.flows.graph import TaskGraph
 from otolith.flows.jobs import ERROR_LETTERS, InWorker, Job, JobEnd
 from otolith.flows.lifecycle import HELD, SETTLED, TaskRecord
 from otolith.flows.presence import WorkerPresence
-from otolith.flows.storage import INPUTS, RATES, RESULTS, StoredFlow
+from otolith.flows.storage import INPUTS, RATES, StoredFlow
 from otolith.stores import Store, news_of
 
 R = TypeVar("R")
@@ -330,7 +330,7 @@ class RunWorker:
         record = replace(record, ran=took, ended=now)
         if end.how == "returned":
             try:
-                stored.put(end.result, RESULTS, name)
+                product = stored.put_result(name, end.result)
                 more = self._parts(name, end)
             except (BadValue, RecursionError) as error:
                 text = f"its result cannot be stored: {getattr(error, 'message', error)}"
@@ -341,8 +341,7 @@ class RunWorker:
                 self._put(number, record.after(name, "fail", error=text), touched)
                 return True
             stored.put_plan(more.items())
-            cell = stored.cell(RESULTS, name)
-            made = {"memo": running.memo, "code": running.code, "product": digest(cell or b"")[:8]}
+            made = {"memo": running.memo, "code": running.code, "product": product}
             new = record.after(name, "return", "accept", error="", feedback="", failures=0, **made)
             self._put(number, new, touched)
         elif end.how == "skipped":
@@ -446,7 +445,10 @@ class RunWorker:
         queued = sum(map(self._is_ours, self._queued))
         free = self._executor.slots - len(self._running) - queued
         most = free + self._ahead()
-        for number in board.take(monotonic()) if most > 0 else ():
+        if most <= 0:
+            return leased
+        given = self._stored.look(INPUTS)
+        for number in board.take(monotonic()):
             name, spec, record = (
                 board.graph.names[number],
                 board.specs[number],
@@ -463,7 +465,7 @@ class RunWorker:
             elif seconds > 0:
                 board.postpone(number, monotonic() + seconds)
             else:
-                memo, code = self._memo(spec, task)
+                memo, code = self._memo(spec, task, given)
                 if record.product and record.memo == memo:  # it was made from the same before
                     self._put(number, record.after(name, "keep", ended=now), touched)
                     continue
@@ -531,16 +533,18 @@ class RunWorker:
                 last = min(self._stored.next_start(name), now + unit)
                 self._stored.put(max(last, now) + unit // count, RATES, name)
 
-    def _memo(self, spec: TaskSpec, task: FlowTask) -> tuple[bytes, bytes]:
+    def _memo(
+        self, spec: TaskSpec, task: FlowTask, given: Callable[[str], bytes | None]
+    ) -> tuple[bytes, bytes]:
         """Return digests of what a result is made from, and of the code that makes it."""
         code = self._codes.get(spec.call)
         if code is None:
             code = self._codes[spec.call] = task.code()
-        stored = self._stored
         parts: list[object] = [spec.call, code, dict(spec.inputs)]
-        parts += [[name, digest(stored.cell(RESULTS, name) or b"")] for name in spec.waits_for]
+        records, number = self.board.records, self.board.graph.number
+        parts += [[name, records[number[name]].product] for name in spec.waits_for]
         names = [each for each in task.parameters if each not in spec.waits_for]
-        parts += [[name, digest(stored.cell(INPUTS, name) or b"")] for name in names]
+        parts += [[name, digest(given(name) or b"")] for name in names]
         return digest(self._journal.cells.encoding.encode(parts))[:16], code
 
     def _prepare(self, lease: _Lease) -> _Running:
