@@ -22,6 +22,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import cached_property
 from types import CodeType
 from typing import Any, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
@@ -202,7 +203,7 @@ class FlowTask:
             return _made_of, (self.name, self.spec)
         return _find_task, (self.function.__module__, self.function.__qualname__)
 
-    @property
+    @cached_property
     def parameters(self) -> Mapping[str, inspect.Parameter]:
         """The parameters of the function; none without one."""
         if self.function is None:
