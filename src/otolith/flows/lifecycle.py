@@ -18,8 +18,10 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from otolith import shapes
 from otolith.errors import Corrupt, IllegalTransition
@@ -91,8 +93,7 @@ _SHAPE: Shape = {
 
 
 @short_repr("status", "attempt", "worker", "error", "question")
-@dataclass(frozen=True, slots=True)
-class TaskRecord:
+class TaskRecord(Struct, frozen=True):
     """What has happened to a task. Times are in microseconds, points in time since 1970."""
 
     status: str = "pending"
@@ -112,7 +113,7 @@ class TaskRecord:
     error: str = ""
     feedback: str = ""  # why the last attempt was not good enough
     question: str = ""
-    answers: Mapping[str, Any] = field(default_factory=dict)
+    answers: Mapping[str, Any] = {}
     memo: bytes = b""  # a digest of what the result was made from
     code: bytes = b""  # a digest of the function that made it
     product: bytes = b""  # a digest of the result
@@ -139,7 +140,7 @@ class TaskRecord:
         return cls(**found)
 
     def after(self, name: str, *events: str, **changes: Any) -> TaskRecord:
-        """Return the record of a task after some events.
+        """Return the record of a task after some events, with other values in its fields.
 
         Raises:
             IllegalTransition: its status does not accept one of the events.
@@ -167,4 +168,4 @@ def next_status(name: str, status: str, event: str) -> str:
 
 
 _EMPTY = TaskRecord()
-_FIRST = [(each.name, getattr(_EMPTY, each.name)) for each in fields(TaskRecord)]
+_FIRST = [(name, getattr(_EMPTY, name)) for name in TaskRecord.__struct_fields__]

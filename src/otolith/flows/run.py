@@ -456,7 +456,7 @@ class FlowRun:
             for name in names:
                 number = board.graph.number[name]
                 code = codes[board.specs[number].call]
-                self._record(board, stored, name, replace(board.records[number], code=code))
+                self._record(board, stored, name, board.records[number].after(name, code=code))
 
         self._change(keep, f"{self.key}: keeps {len(names)} results of edited code")
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import inf
 from random import random
 from threading import Event, Thread
@@ -327,7 +327,7 @@ class RunWorker:
         if record.status == "leased":
             record = record.after(name, "start", began=now)
         took = round(end.seconds * 1_000_000)
-        record = replace(record, ran=took, ended=now)
+        record = record.after(name, ran=took, ended=now)
         if end.how == "returned":
             try:
                 product = stored.put_result(name, end.result)
@@ -401,7 +401,7 @@ class RunWorker:
                 continue
             again = found.after(graph.names[each], "again", failures=0, memo=b"")
             if each == target:
-                again = replace(again, feedback=why, redone=found.redone + 1)
+                again = again.after(name, feedback=why, redone=found.redone + 1)
             self._put(each, again, touched)
 
     def _lose(self, number: int, now: int, touched: dict[int, None], why: str = "") -> None:
