@@ -91,6 +91,8 @@ class Sizes:
     # Graphs of tasks
     graph_tasks: int = 100_000
     plans: int = 5
+    crowd_tasks: int = 1000
+    fork_megabytes: int = 50
     traces: int | None = None  # all of them
 
 
@@ -155,6 +157,8 @@ QUICK = Sizes(
     text_edits=600,
     graph_tasks=2000,
     plans=1,
+    crowd_tasks=60,
+    fork_megabytes=1,
     traces=5,
 )
 

@@ -102,7 +102,7 @@ _TEAMS: Late = (
 )
 
 _FLOWS: Late = (
-    ("networkx",),
+    ("networkx", "dbos", "distributed"),
     lambda: "Schedules are in virtual time: figures without a unit of time do not depend on it",
 )
 

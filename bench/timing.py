@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from time import perf_counter
 
 Step = Callable[[], object]
+Clock = Callable[[], float]
 
 
 @dataclass(slots=True)
@@ -30,25 +31,29 @@ class Samples:
     def p50(self) -> float:
         return statistics.median(self.all)
 
-    def run(self, step: Step, times: int) -> None:
+    def run(self, step: Step, times: int, clock: Clock = perf_counter) -> None:
         """Take one more block."""
         block = []
         for _ in range(times):
-            began = perf_counter()
+            began = clock()
             step()
-            block.append(perf_counter() - began)
+            block.append(clock() - began)
         self.blocks.append(block)
 
 
 def alternate(
-    steps: Mapping[str, Step], *, blocks: int, times: int | Mapping[str, int]
+    steps: Mapping[str, Step],
+    *,
+    blocks: int,
+    times: int | Mapping[str, int],
+    clock: Clock = perf_counter,
 ) -> dict[str, Samples]:
     """Run all steps in turn, a block of each, again and again."""
     samples = {name: Samples() for name in steps}
     gc.collect()
     for _ in range(blocks):
         for name, step in steps.items():
-            samples[name].run(step, times if isinstance(times, int) else times[name])
+            samples[name].run(step, times if isinstance(times, int) else times[name], clock)
     return samples
 
 

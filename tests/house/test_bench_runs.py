@@ -18,7 +18,7 @@ PROMISED = {
     "lifecycle": {"events", "commit", "snapshot"},
     "agent": {"say", "stored", "context", "step"},
     "teams": {"crowd", "news", "lease", "proposal", "queue", "text"},
-    "flows": {"schedule", "path", "plan"},
+    "flows": {"schedule", "path", "plan", "step", "crowd", "large", "fork"},
     "remote": {"postgres", "redis", "bucket", "tiers", "pull"},
 }
 
