@@ -5,6 +5,7 @@ kind each is, and gets them only if all of it fits. So no later code has to chec
 that was forged or damaged is refused here.
 
     fields(data, "the note", {"text": str}, {"tags": list})   # {'text': …}, or Corrupt
+    sound(data, Note, "the note")                             # a struct of msgspec, or Corrupt
 
 A kind is a class, or several. An `int` must not be a bool and has 64 bits, a `float` may be an int,
 a `list` may be a tuple and a `dict` any mapping with strings for keys; `object` is anything.
@@ -13,10 +14,13 @@ a `list` may be a tuple and a `dict` any mapping with strings for keys; `object`
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
+
+from msgspec import ValidationError, convert
 
 from otolith.errors import Corrupt, Error, Invalid
 
+T = TypeVar("T")
 Kind: TypeAlias = "type | tuple[type, ...]"
 Shape: TypeAlias = "Mapping[str, Kind]"
 
@@ -59,6 +63,20 @@ def fields(
         if not fits(value, known[name]):
             raise error(f"the {name} of {what} is a {type(value).__name__}", hint=_HINT)
     return found
+
+
+def sound(data: object, kind: type[T], what: str) -> T:
+    """Return an instance of a struct from a dict of its fields; others are left out.
+
+    `what` names the data in messages.
+
+    Raises:
+        Corrupt: it is not such a dict.
+    """
+    try:
+        return convert(data, kind)
+    except ValidationError as error:
+        raise Corrupt(f"{what} cannot be read: {error}", hint=_HINT) from None
 
 
 def items(data: object, what: str, *kinds: Kind, error: type[Error] = Corrupt) -> list[Any]:

@@ -20,18 +20,18 @@ import inspect
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cached_property
 from types import CodeType
 from typing import Any, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
-from otolith import shapes
+from msgspec import Struct
+
 from otolith.core import digest
 from otolith.durations import Duration, duration_microseconds
 from otolith.errors import Exists, Invalid, KeyNotFound
 from otolith.flows.graph import TaskGraph
-from otolith.shapes import FUNCTION, NOTHING, Shape, check_argument
+from otolith.shapes import FUNCTION, NOTHING, check_argument, sound
 from otolith.types import short_repr
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -45,50 +45,32 @@ _CODE_BYTES = 8
 
 After: TypeAlias = "FlowTask | str | Iterable[FlowTask | str]"
 
-_SPEC: Shape = {
-    "number": int,
-    "after": list,
-    "also": list,
-    "call": str,
-    "inputs": dict,
-    "goal": str,
-    "retries": int,
-    "timeout": int,
-    "pause": int,
-    "needs": dict,
-    "priority": int,
-    "back_to": str,
-    "backs": int,
-}
-
-
 @short_repr("call", "after", "goal")
-@dataclass(frozen=True, slots=True)
-class TaskSpec:
+class TaskSpec(Struct, frozen=True):
     """What is stored of a task to plan it. Times are in microseconds."""
 
     number: int = 0  # tasks are listed in the order in which they were added
     after: tuple[str, ...] = ()
     also: tuple[str, ...] = ()  # subtasks of what it comes after, added to the run
     call: str = ""  # the name of its function; "" for a task that a person does
-    inputs: Mapping[str, Any] = field(default_factory=dict)
+    inputs: Mapping[str, Any] = {}
     goal: str = ""
     retries: int = 0
     timeout: int = 0
     pause: int = 1_000_000  # after the first failure; twice as long after each other
-    needs: Mapping[str, int] = field(default_factory=dict)
+    needs: Mapping[str, int] = {}
     priority: int = 0
     back_to: str = ""
     backs: int = 2  # how often it may send work back
 
     def to_data(self) -> dict[str, Any]:
         """Return the fields that are not what they are by default."""
-        found = {name: getattr(self, name) for name in _SPEC}
-        return {
-            name: list(value) if isinstance(value, tuple) else value
-            for name, value in found.items()
-            if value != _SPEC_DEFAULTS[name]
-        }
+        found = {}
+        for name, first in _DEFAULTS:
+            value = getattr(self, name)
+            if value != first:
+                found[name] = list(value) if isinstance(value, tuple) else value
+        return found
 
     @classmethod
     def from_data(cls, name: str, data: object) -> TaskSpec:
@@ -97,11 +79,7 @@ class TaskSpec:
         Raises:
             Corrupt: this is not a spec.
         """
-        found = shapes.fields(data, f"the plan of the task {name}", {}, _SPEC, is_open=True)
-        for each in ("after", "also"):
-            names = shapes.several(found.get(each, ()), f"what {name} comes after", str)
-            found[each] = tuple(names)
-        return cls(**found)
+        return sound(data, cls, f"the plan of the task {name}")
 
     @property
     def waits_for(self) -> tuple[str, ...]:
@@ -109,7 +87,8 @@ class TaskSpec:
         return (*self.after, *self.also)
 
 
-_SPEC_DEFAULTS = {name: getattr(TaskSpec(), name) for name in _SPEC}
+_EMPTY = TaskSpec()
+_DEFAULTS = [(name, getattr(_EMPTY, name)) for name in TaskSpec.__struct_fields__]
 
 
 class TaskOptions(TypedDict, total=False):

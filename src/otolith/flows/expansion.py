@@ -7,7 +7,8 @@ to wait for itself: both are checked on the graph of the whole run before anythi
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from otolith.errors import Exists, Invalid, KeyNotFound
 from otolith.flows.board import Board

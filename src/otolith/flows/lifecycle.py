@@ -23,9 +23,8 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from otolith import shapes
 from otolith.errors import Corrupt, IllegalTransition
-from otolith.shapes import Shape
+from otolith.shapes import sound
 from otolith.types import short_repr
 
 TASK_TABLE: dict[tuple[str, str], str] = {
@@ -66,31 +65,6 @@ HELD = frozenset({"leased", "running", "checking"})
 SETTLED = frozenset({"done", "skipped"})
 """What comes after it can begin."""
 ENDED = SETTLED | {"failed", "cancelled"}
-
-_SHAPE: Shape = {
-    "status": str,
-    "attempt": int,
-    "failures": int,
-    "lost": int,
-    "backs": int,
-    "redone": int,
-    "worker": str,
-    "began": int,
-    "ended": int,
-    "waited": int,
-    "ran": int,
-    "retried": int,
-    "not_before": int,
-    "pause": int,
-    "error": str,
-    "feedback": str,
-    "question": str,
-    "answers": dict,
-    "memo": bytes,
-    "code": bytes,
-    "product": bytes,
-}
-
 
 @short_repr("status", "attempt", "worker", "error", "question")
 class TaskRecord(Struct, frozen=True):
@@ -134,10 +108,10 @@ class TaskRecord(Struct, frozen=True):
         Raises:
             Corrupt: this is not a record of a task.
         """
-        found = shapes.fields(data, f"the task {name}", {}, _SHAPE, is_open=True)
-        if found.get("status", "pending") not in STATUSES:
-            raise Corrupt(f"the task {name} is {found['status'][:80]!r}", hint="run otolith fsck")
-        return cls(**found)
+        found = sound(data, cls, f"the task {name}")
+        if found.status not in STATUSES:
+            raise Corrupt(f"the task {name} is {found.status[:80]!r}", hint="run otolith fsck")
+        return found
 
     def after(self, name: str, *events: str, **changes: Any) -> TaskRecord:
         """Return the record of a task after some events, with other values in its fields.

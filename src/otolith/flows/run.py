@@ -14,12 +14,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from threading import RLock
 from typing import Any, TypeVar
+
+from msgspec.structs import replace
 
 from otolith.core import Backend, Branch, Commit, Snapshot, StateReader, synchronized
 from otolith.errors import (
