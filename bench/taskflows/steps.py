@@ -130,12 +130,17 @@ def _add_one(before: str = "") -> str:
     return _TEXT % (int(before[-7:] or 0) + 1)
 
 
+def _name(number: int) -> str:
+    """Return the name of a task; names are in key order, so that no map has to store another."""
+    return f"t{number:05d}"
+
+
 def chain(count: int) -> Flow:
     """Return a flow of tasks, each after the last."""
     flow = Flow("chain")
-    first = flow.add(FlowTask("t0", function=_add_one))
+    first = flow.add(FlowTask(_name(0), function=_add_one))
     for number in range(1, count):
-        flow.add(FlowTask(f"t{number}", call=first, after=f"t{number - 1}"))
+        flow.add(FlowTask(_name(number), call=first, after=_name(number - 1)))
     return flow
 
 
@@ -161,7 +166,7 @@ def chain_steps(url: str, sizes: Sizes, durability: str) -> Iterator[Step]:
 def same_changes(url: str, sizes: Sizes, durability: str) -> Iterator[Step]:
     """Lend a function that commits what a step changes."""
     length = _length(sizes)
-    names, numbers = [f"t{number}" for number in range(length + 1)], count()
+    names, numbers = [*map(_name, range(length + 1))], count()
     begun = TaskRecord("running", attempt=1, worker="worker-of-some-length@main", began=1 << 50)
     digests = {"memo": bytes(16), "code": bytes(8), "product": bytes(8)}
     done: dict[str, Any] = begun.after("", "return", "accept", ended=1 << 50, **digests).to_data()

@@ -26,6 +26,7 @@ from types import CodeType
 from typing import Any, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from otolith.core import digest
 from otolith.durations import Duration, duration_microseconds
@@ -45,8 +46,9 @@ _CODE_BYTES = 8
 
 After: TypeAlias = "FlowTask | str | Iterable[FlowTask | str]"
 
+
 @short_repr("call", "after", "goal")
-class TaskSpec(Struct, frozen=True):
+class TaskSpec(Struct, frozen=True, gc=False):
     """What is stored of a task to plan it. Times are in microseconds."""
 
     number: int = 0  # tasks are listed in the order in which they were added
@@ -65,12 +67,9 @@ class TaskSpec(Struct, frozen=True):
 
     def to_data(self) -> dict[str, Any]:
         """Return the fields that are not what they are by default."""
-        found = {}
-        for name, first in _DEFAULTS:
-            value = getattr(self, name)
-            if value != first:
-                found[name] = list(value) if isinstance(value, tuple) else value
-        return found
+        pairs = zip(_DEFAULTS, astuple(self), strict=True)
+        found = {name: value for (name, first), value in pairs if value != first}
+        return found | {each: list(found[each]) for each in ("after", "also") if each in found}
 
     @classmethod
     def from_data(cls, name: str, data: object) -> TaskSpec:

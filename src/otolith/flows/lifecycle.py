@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from otolith.errors import Corrupt, IllegalTransition
 from otolith.shapes import sound
@@ -66,8 +66,9 @@ SETTLED = frozenset({"done", "skipped"})
 """What comes after it can begin."""
 ENDED = SETTLED | {"failed", "cancelled"}
 
+
 @short_repr("status", "attempt", "worker", "error", "question")
-class TaskRecord(Struct, frozen=True):
+class TaskRecord(Struct, frozen=True, gc=False):
     """What has happened to a task. Times are in microseconds, points in time since 1970."""
 
     status: str = "pending"
@@ -94,12 +95,8 @@ class TaskRecord(Struct, frozen=True):
 
     def to_data(self) -> dict[str, Any]:
         """Return the fields that are not what they are at first."""
-        found = {}
-        for name, first in _FIRST:
-            value = getattr(self, name)
-            if value != first:
-                found[name] = value
-        return found
+        pairs = zip(_FIRST, astuple(self), strict=True)
+        return {name: value for (name, first), value in pairs if value != first}
 
     @classmethod
     def from_data(cls, name: str, data: object) -> TaskRecord:
