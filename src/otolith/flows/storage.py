@@ -29,6 +29,7 @@ HEAD, INPUTS, PLAN, TASKS, RESULTS, RATES = "head", "inputs", "plan", "tasks", "
 _HEAD: Shape = {"flow": str, "created": int}
 _HEAD_MORE: Shape = {"status": str, "why": str, "resources": dict, "rates": dict, "edited": str}
 _PRODUCT_BYTES = 8
+_BATCH = 1000
 RUN_STATUSES = ("open", "paused", "cancelled")
 
 
@@ -190,12 +191,23 @@ class StoredFlow:
 
     def put_plan(self, specs: Iterable[tuple[str, TaskSpec]]) -> None:
         """Stage tasks of the plan: a new plan as a whole, others one by one."""
-        found = {name: spec.to_data() for name, spec in sorted(specs, key=lambda pair: pair[0])}
-        if self.cell(PLAN) is None:
-            self.put(found, PLAN)
-        else:
-            for name, data in found.items():
-                self.put(data, PLAN, name)
+        pairs = sorted(specs, key=lambda pair: pair[0])
+        if self.cell(PLAN) is not None:
+            for name, spec in pairs:
+                self.put(spec.to_data(), PLAN, name)
+            return
+        cells, plan = self.state.cells, dict[bytes, bytes | None]()
+        for start in range(0, len(pairs), _BATCH):  # so that few dicts are there at a time
+            batch = pairs[start : start + _BATCH]
+            try:
+                made = cells.put_all([spec.to_data() for _, spec in batch])
+            except BadValue:
+                for name, spec in batch:
+                    self.put(spec.to_data(), PLAN, name)  # says which one
+                raise
+            plan |= zip((cells.encoding.key(name) for name, _ in batch), made, strict=True)
+        made_plan = cells.edit_map(cells.put({}), plan, is_table=True)
+        self._branch.write_reserved((*self._path, PLAN), made_plan)
 
     def put_record(self, name: str, record: TaskRecord) -> None:
         """Stage what has happened to a task."""

@@ -286,3 +286,12 @@ def test_the_past_of_a_run_can_be_read(state, calls):
     before = empty.commit(allow_empty=True)
     with pytest.raises(KeyNotFound, match="no run 'trip'"):
         run.at(before)
+
+
+def test_an_input_of_a_task_that_cannot_be_stored_is_named(state, calls):
+    flow = trip(calls)
+    flow.add(FlowTask("pay", call="search", inputs={"dest": object()}))
+
+    with pytest.raises(BadValue, match="plan/pay: "):
+        state.flow(flow, dest="NYC")
+    assert state.is_clean
