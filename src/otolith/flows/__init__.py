@@ -22,7 +22,6 @@ TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from otolith.flows.definition import Flow, FlowTask, TaskSpec
-    from otolith.flows.executor_text import open_executor
     from otolith.flows.executors import (
         Executor,
         InlineExecutor,
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
         report_html,
     )
     from otolith.flows.presence import WorkerPresence
-    from otolith.flows.remote_executors import DaskExecutor, DbosExecutor
+    from otolith.flows.remote_executors import DaskExecutor, DbosExecutor, open_executor
     from otolith.flows.run import FlowRun, RunProgress, TaskChange, TaskView, open_run
     from otolith.flows.schedules import (
         Bottleneck,
@@ -110,8 +109,7 @@ _HOME = {
         ["Executor", "InlineExecutor", "JobHandle", "ProcessExecutor", "ThreadExecutor"],
         "executors",
     ),
-    "open_executor": "executor_text",
-    **dict.fromkeys(["DaskExecutor", "DbosExecutor"], "remote_executors"),
+    **dict.fromkeys(["DaskExecutor", "DbosExecutor", "open_executor"], "remote_executors"),
     **dict.fromkeys(["Schedule", "TaskGraph"], "graph"),
     **dict.fromkeys(["Job", "JobEnd", "TaskContext"], "jobs"),
     **dict.fromkeys(["STATUSES", "TASK_TABLE", "TaskRecord"], "lifecycle"),

@@ -1,4 +1,4 @@
-"""Executors: where the jobs of tasks run. The journal stays in the state, whoever runs them.
+"""Executors: where the jobs of tasks run; the journal stays in the state, whoever runs them.
 
     InlineExecutor    in the thread of the worker, one at a time
     ThreadExecutor    in threads of this process; what cannot be stopped runs on, and is not heard

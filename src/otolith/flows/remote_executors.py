@@ -1,7 +1,9 @@
-"""Executors on what other libraries run: Dask and DBOS.
+"""Executors on what other libraries run, Dask and DBOS; and all executors by text.
 
     DaskExecutor    on the workers of a Dask cluster: other processes, other machines
     DbosExecutor    as workflows of DBOS, in this process, beside a program's own
+
+    inline    threads:4    processes:2    dask://localhost:8786    dbos    dbos:sqlite:///jobs.sqlite
 
 Rules
 1. They compute and deliver; what has happened is in the state alone. An end is committed by the
@@ -25,7 +27,10 @@ from uuid import uuid4
 from otolith.errors import Invalid, MissingExtra, Unavailable
 from otolith.flows.executors import (
     Executor,
+    InlineExecutor,
     JobHandle,
+    ProcessExecutor,
+    ThreadExecutor,
     Wake,
     called,
     check_slots,
@@ -33,6 +38,7 @@ from otolith.flows.executors import (
     job_bytes,
 )
 from otolith.flows.jobs import Job, JobEnd, error_text
+from otolith.shapes import NOTHING, check_argument
 
 _CONNECT_SECONDS = 30
 
@@ -253,3 +259,34 @@ def _imported(module: str, extra: str) -> Any:
             f"the executor {extra} needs the package {error.name}",
             hint=f"pip install 'otolith[{extra}]'",
         ) from None
+
+
+def open_executor(text: str, *, slots: int | None = None) -> Executor:
+    """Return a new executor; `slots` counts where the text does not say how many.
+
+    Raises:
+        Invalid: the text names none.
+        MissingExtra: the library that it needs is not installed.
+        Unavailable: nobody answers at its address.
+    """
+    check_argument(text, "executor", str, "a text such as 'threads:4'")
+    check_argument(slots, "slots", (int, NOTHING), "a whole number")
+    kind, colon, rest = text.partition(":")
+    if kind == "dask" and rest.startswith("//") and len(rest) > len("//"):
+        return DaskExecutor(f"tcp:{rest}", slots=slots)
+    if kind == "dbos" and rest and not rest.isdigit():
+        return DbosExecutor(rest, slots=4 if slots is None else slots)
+    if bool(colon) == rest.isdigit():
+        count = int(rest) if rest else slots
+        if kind == "inline" and count in (None, 1):
+            return InlineExecutor()
+        if kind == "threads":
+            return ThreadExecutor(4 if count is None else count)
+        if kind == "processes":
+            return ProcessExecutor(count)
+        if kind == "dbos":
+            return DbosExecutor(slots=4 if count is None else count)
+    raise Invalid(
+        f"there is no executor {text!r}",
+        hint="inline, threads:4, processes:2, dask://HOST:PORT, dbos, or dbos:sqlite:///FILE",
+    )

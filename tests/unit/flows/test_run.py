@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from threading import Lock
+
 import pytest
 
 from otolith.errors import BadValue, Exists, Invalid, KeyNotFound
@@ -290,7 +292,7 @@ def test_the_past_of_a_run_can_be_read(state, calls):
 
 def test_an_input_of_a_task_that_cannot_be_stored_is_named(state, calls):
     flow = trip(calls)
-    flow.add(FlowTask("pay", call="search", inputs={"dest": object()}))
+    flow.add(FlowTask("pay", call="search", inputs={"dest": Lock()}))
 
     with pytest.raises(BadValue, match="plan/pay: "):
         state.flow(flow, dest="NYC")
