@@ -141,7 +141,7 @@ class Board:
         for name, record in stored.records():
             if name in graph:
                 self.put(graph.number[name], record)
-        self.rank()
+        self._queue_all()
 
     def rank(self) -> None:
         """Order what is ready so that all is done soon, as far as is known how long it takes."""
@@ -151,6 +151,10 @@ class Board:
             settled = {each for each, one in enumerate(self.records) if one.status in SETTLED}
             self.ranks = best_priorities(Work(self.graph, expected, self.slots, settled=settled))
         self._ranked_at = self.all_times.number
+        self._queue_all()
+
+    def _queue_all(self) -> None:
+        """Queue all that is ready, in an order that changed."""
         self._queues, self._queued = {}, set()
         for number in range(len(self.specs)):
             if self.is_ready(number):
@@ -248,8 +252,8 @@ class Board:
 
         The caller changes the record of each, or postpones it by the same clock as `now`.
         """
-        if self.all_times.number >= 2 * max(self._ranked_at, 4):
-            self.rank()  # what tasks take is known better by now
+        if not self.ranks or self.all_times.number >= 2 * max(self._ranked_at, 4):
+            self.rank()  # who only looks needs no order; what tasks take is known better by now
         while self._delayed and self._delayed[0][0] <= now:
             number = heapq.heappop(self._delayed)[1]
             if self.is_ready(number):
