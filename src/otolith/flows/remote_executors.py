@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from concurrent.futures import CancelledError
 from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from threading import Lock
 from typing import Any
@@ -54,7 +55,8 @@ class DaskExecutor(Executor):
     def __init__(self, cluster: Any, *, slots: int | None = None) -> None:
         distributed = _imported("distributed", "dask")
         self._is_ours = not isinstance(cluster, distributed.Client)
-        self._client = _connected(distributed.Client, cluster) if self._is_ours else cluster
+        self._connect = partial(_connected, distributed.Client, cluster)
+        self._client = self._connect() if self._is_ours else cluster
         self._killed = distributed.KilledWorker
         threads = sum(self._client.nthreads().values()) if slots is None else slots
         self.slots = check_slots(max(1, threads) if slots is None else slots)
@@ -70,6 +72,8 @@ class DaskExecutor(Executor):
             text = f"it cannot be sent to another machine: {error_text(error)}"
             handle.finish(JobEnd("failed", text=text))
             return handle
+        if self._is_ours and self._client.status == "closed":  # it has given the scheduler up
+            self._client = self._connect()
         name = f"{job.run}/{job.name}/{job.attempt}-{uuid4().hex[:12]}"
         try:
             handle.future = self._client.submit(called, sent, key=name, pure=False)
@@ -152,9 +156,9 @@ class DbosExecutor(Executor):
                 hint="DbosExecutor() uses the one that is launched; where there is none, give it a"
                 " database: DbosExecutor('sqlite:///jobs.sqlite')",
             )
+        self._workflow = _workflow_of(self._dbos)  # known before DBOS looks for what was begun
         if database is not None:
             _launch(self._dbos, database)
-        self._workflow = _workflow_of(self._dbos)
 
     def submit(self, job: Job, wake: Wake) -> JobHandle:
         """Begin a workflow for a job."""
