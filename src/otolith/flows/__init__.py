@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         ProcessExecutor,
         ThreadExecutor,
     )
+    from otolith.flows.forecast import Forecast
     from otolith.flows.graph import Schedule, TaskGraph
     from otolith.flows.jobs import Job, JobEnd, TaskContext
     from otolith.flows.lifecycle import STATUSES, TASK_TABLE, TaskRecord
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
         report_html,
     )
     from otolith.flows.presence import WorkerPresence
+    from otolith.flows.progress_line import ProgressLine
     from otolith.flows.remote_executors import DaskExecutor, DbosExecutor, open_executor
     from otolith.flows.run import FlowRun, RunProgress, TaskChange, TaskView, open_run
     from otolith.flows.schedules import (
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
         what_if,
     )
     from otolith.flows.storage import merge_tasks, run_keys
+    from otolith.flows.store_worker import StoreWorker, WorkProgress, WorkReport
 
 __all__ = [
     "STATUSES",
@@ -69,13 +72,16 @@ __all__ = [
     "FlowPicture",
     "FlowRun",
     "FlowTask",
+    "Forecast",
     "InlineExecutor",
     "Job",
     "JobEnd",
     "JobHandle",
     "ProcessExecutor",
+    "ProgressLine",
     "RunProgress",
     "Schedule",
+    "StoreWorker",
     "TaskChange",
     "TaskContext",
     "TaskGraph",
@@ -87,6 +93,8 @@ __all__ = [
     "Timeline",
     "WhatIf",
     "Work",
+    "WorkProgress",
+    "WorkReport",
     "WorkerPresence",
     "best_priorities",
     "bottlenecks",
@@ -120,6 +128,9 @@ _HOME = {
     **dict.fromkeys(["Bottleneck", "Estimate", "Timeline", "WhatIf", "Work"], "schedules"),
     **dict.fromkeys(["best_priorities", "bottlenecks", "eta", "simulate", "what_if"], "schedules"),
     **dict.fromkeys(["merge_tasks", "run_keys"], "storage"),
+    **dict.fromkeys(["StoreWorker", "WorkProgress", "WorkReport"], "store_worker"),
+    "Forecast": "forecast",
+    "ProgressLine": "progress_line",
     "WorkerPresence": "presence",
 }
 

@@ -24,9 +24,9 @@ import multiprocessing
 import os
 import signal
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
-from contextlib import suppress
-from multiprocessing import util
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from multiprocessing import resource_tracker, util
 from multiprocessing.connection import Connection, wait
 from multiprocessing.reduction import ForkingPickler
 from queue import SimpleQueue
@@ -265,7 +265,8 @@ class _JobProcess:
         context = multiprocessing.get_context("spawn")
         self._here, there = context.Pipe()
         self._process = context.Process(target=_serve_jobs, args=(there,), name="otolith-task")
-        self._process.start()
+        with _held_interrupts():
+            self._process.start()
         there.close()
         self._let_go = let_go
         self._lock = Lock()
@@ -340,10 +341,27 @@ def _end_all(processes: Iterable[_JobProcess]) -> None:
         each.thread.join(_END_SECONDS)
 
 
+@contextmanager
+def _held_interrupts() -> Iterator[None]:
+    """Let a process that is started see no Ctrl-C until it is in a group of its own."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    resource_tracker.ensure_running()  # else it is started now, and lets interrupts through
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _serve_jobs(there: Connection) -> None:
     """Call the jobs that come, until the other side is gone."""
     if hasattr(os, "setpgid"):
         os.setpgid(0, 0)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C that was for the parent
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     Thread(target=_end_with_parent, name="otolith-task-parent", daemon=True).start()
     with suppress(EOFError, OSError):
         there.send_bytes(_READY)

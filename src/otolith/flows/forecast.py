@@ -8,6 +8,7 @@ failed or was cancelled counts as if it were done again.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
@@ -80,6 +81,13 @@ class Forecast:
             outside={number for number, spec in enumerate(board.specs) if not spec.call},
         )
 
+    @property
+    def path_left(self) -> list[str]:
+        """The longest chain of tasks of what is left."""
+        graph, settled = self._board.graph, self.work.settled
+        path = graph.schedule(self.work.left).critical_path
+        return [name for name in path if graph.number[name] not in settled]
+
     def eta(self) -> Estimate:
         """Return how many seconds are left: probably, at least and at most."""
         board = self._board
@@ -91,8 +99,13 @@ class Forecast:
         return eta(self.work, deviations)
 
     def what_if(self, factors: Mapping[str, float]) -> WhatIf:
-        """Return how long the rest takes if tasks, or functions, took a factor of their time."""
-        return what_if(self.work, factors, [spec.call for spec in self._board.specs])
+        """Return how long the rest takes if tasks, or functions, took a factor of their time.
+
+        Of a run that is done, it is how long the whole would take, on the same slots.
+        """
+        is_done = len(self.work.settled) == len(self.seconds)
+        work = replace(self.work, settled=frozenset()) if is_done else self.work
+        return what_if(work, factors, [spec.call for spec in self._board.specs])
 
     def bottlenecks(self, most: int) -> list[Bottleneck]:
         """Return what made the run as long as it is, and will make it so, what saves most first."""

@@ -132,11 +132,12 @@ def next_status(name: str, status: str, event: str) -> str:
     if found is None:
         allowed = tuple(each for before, each in TASK_TABLE if before == status)
         raise IllegalTransition(
-            f"task {name} is {status}, and cannot {event}", state=status, event=event,
-            allowed=allowed,
+            f"task {name} is {status}, and cannot {_SAID.get(event, event)}",
+            state=status, event=event, allowed=allowed,
         )  # fmt: skip
     return found
 
 
+_SAID = {"again": "be done again", "cancel": "be cancelled"}
 _EMPTY = TaskRecord()
 _FIRST = [(name, getattr(_EMPTY, name)) for name in TaskRecord.__struct_fields__]

@@ -80,6 +80,10 @@ class RunProgress:
     """What people are asked, by task."""
     failures: Mapping[str, str] = field(default_factory=dict)
     """What went wrong, by task; the first twenty."""
+    created: int = 0
+    """When it began, in microseconds since 1970."""
+    why: str = ""
+    """Why it was paused or cancelled."""
 
     @property
     def done(self) -> int:
@@ -214,6 +218,8 @@ class FlowRun:
             running={names[each]: records[each].worker for each in board.held},
             questions={names[each]: records[each].question for each in asked},
             failures={names[each]: records[each].error for each in failed},
+            created=board.head.created,
+            why=board.head.why,
         )
 
     @synchronized
@@ -309,7 +315,7 @@ class FlowRun:
     def what_if(self, factors: Mapping[str, float] | None = None, /, **more: float) -> WhatIf:
         """Return how long the rest takes if tasks took a factor of their time: `search=0.5`.
 
-        Names are those of tasks or of functions.
+        Names are those of tasks or of functions. Of a run that is done, it is about the whole.
 
         Raises:
             KeyNotFound: there is neither a task nor a function of this name.
@@ -377,9 +383,9 @@ class FlowRun:
             CodeEdited: functions were edited since their tasks were done, and nobody has decided.
             Invalid: the run was opened without its flow, or the flow lacks a function.
         """
-        flow = self._flow()
+        self._flow()
         check_slots(workers)
-        self._settle_edited(flow, flow.edited if edited is None else check_edited(edited))
+        self.settle_edited(edited)
         made = InlineExecutor() if workers == 1 else ThreadExecutor(workers)
         chosen = made if executor is None else executor
         line = ProgressLine(self.progress) if _shows_progress(progress) else None
@@ -438,7 +444,14 @@ class FlowRun:
                 found.append(board.graph.names[number])
         return found
 
-    def _settle_edited(self, flow: Flow, edited: str) -> None:
+    def settle_edited(self, edited: str | None = None) -> None:
+        """Decide about results of functions that were edited since; by default, as the flow says.
+
+        Raises:
+            CodeEdited: there are some, and the decision is to ask.
+        """
+        flow = self._flow()
+        edited = flow.edited if edited is None else check_edited(edited)
         names = self.edited()
         if not names:
             return

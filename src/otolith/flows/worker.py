@@ -23,7 +23,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from math import inf
 from random import random
-from threading import Event, Thread
+from threading import Event
 from time import monotonic
 from typing import Any, NamedTuple, TypeVar
 
@@ -31,7 +31,6 @@ from otolith.core import Branch, digest
 from otolith.errors import (
     AlreadyCommitted,
     BadValue,
-    Closed,
     Error,
     Exists,
     Invalid,
@@ -49,7 +48,7 @@ from otolith.flows.jobs import ERROR_LETTERS, InWorker, Job, JobEnd
 from otolith.flows.lifecycle import HELD, SETTLED, TaskRecord
 from otolith.flows.presence import WorkerPresence
 from otolith.flows.storage import INPUTS, RATES, StoredFlow
-from otolith.stores import Store, news_of
+from otolith.stores import NewsThread, Store
 
 R = TypeVar("R")
 
@@ -130,7 +129,7 @@ class RunWorker:
         self._missing: set[str] = set()
         self._waits: dict[int, tuple[int, float]] = {}  # when pauses are over by our own clock
         self._store = store
-        self._listener: _Listener | None = None
+        self._listener: NewsThread | None = None
         self._commit_seconds = 0.001
         self._last_start = 0.0
         self._family = journal.ref.rpartition("/")[0]
@@ -162,9 +161,9 @@ class RunWorker:
                 if not has_moved:
                     self._wait()
         finally:
-            self._give_back()
-        if self._missing and not is_stopped():
-            raise self._gone()
+            self.give_back()
+        if (missing := self.missing) is not None and not is_stopped():
+            raise missing
 
     def _turn_in_time(self) -> bool:
         """Do a turn; again for a minute, while the store cannot be reached."""
@@ -194,7 +193,7 @@ class RunWorker:
 
     def turn(self) -> bool:
         """Commit what has ended and begin what can; return whether anything moved."""
-        self._collect()
+        self.collect()
         ends, dead = self._ends, self._presence.dead(self._holders())
         began = monotonic()
         for running, end in [each for each in ends if _has_edits(each[0])]:
@@ -205,6 +204,7 @@ class RunWorker:
         if ends or leased:
             self._commit_seconds += 0.2 * (monotonic() - began - self._commit_seconds)
         self._queued.extend(map(self._prepare, leased))
+        self._drop_lost()
         self._submit()
         return bool(ends or leased or self._ends)
 
@@ -238,7 +238,7 @@ class RunWorker:
             self._last_start = monotonic()
             self._poll(running)
 
-    def _collect(self) -> None:
+    def collect(self) -> None:
         """Note which jobs have ended, or are too late.
 
         As long as a commit takes, slots are given what was leased ahead, so that it shares one.
@@ -254,6 +254,13 @@ class RunWorker:
                 return
             self._wake.wait(left)
 
+    def _drop_lost(self) -> None:
+        """Stop what was cancelled, or has another worker: nobody waits for it."""
+        for running in [each for each in self._running.values() if not self._is_ours(each)]:
+            del self._running[running.number]
+            self._executor.cancel(running.handle)
+            self.refused += 1
+
     def _poll(self, running: _Running) -> None:
         end = self._executor.poll(running.handle)
         if running.seconds_left() < 0:
@@ -267,16 +274,19 @@ class RunWorker:
 
     def _wait(self) -> None:
         """Wait until a job has ended, a time has come, or the state may have changed."""
-        now = monotonic()
+        is_free = len(self._running) < self._executor.slots
+        if self._listener is None and is_free:
+            self._listener = NewsThread(self._store, self._journal.ref, lambda _: self._wake.set())
+            return  # what came before it listened is looked for once more
+        self._wake.wait(min(self.wait_seconds, _LOOK_SECONDS * (1 if is_free else 5)))
+
+    @property
+    def wait_seconds(self) -> float:
+        """How long nothing is due, unless a job ends, the state changes, or a worker dies."""
         times = [each.seconds_left() for each in self._running.values()]
         if self.board.next_due is not None:
-            times.append(self.board.next_due - now)
-        if len(self._running) < self._executor.slots:
-            if self._listener is None:
-                self._listener = _Listener(self._store, self._journal.ref, self._wake)
-                return  # what came before it listened is looked for once more
-            times.append(_LOOK_SECONDS)
-        self._wake.wait(max(0.001, min([_LOOK_SECONDS * 5, *times])))
+            times.append(self.board.next_due - monotonic())
+        return max(0.001, min(times, default=inf))
 
     def _now(self) -> int:
         head = self._journal.head
@@ -297,6 +307,9 @@ class RunWorker:
         for number in board.held:
             if board.records[number].worker in dead:
                 self._lose(number, now, touched)
+            elif self._is_forgotten(number):
+                name, record = board.graph.names[number], board.records[number]
+                self._put(number, record.after(name, "lose", worker=""), touched)
         self._note_starts(now, touched)
         assert board.head is not None
         is_open = board.head.status == "open" and not any(end.parts for _, end in ends)
@@ -304,6 +317,14 @@ class RunWorker:
         for number in touched:
             stored.put_record(board.graph.names[number], board.records[number])
         return leased
+
+    def _is_forgotten(self, number: int) -> bool:
+        """Tell whether this worker began a task in a commit that got no reply, and landed."""
+        record = self.board.records[number]
+        if record.worker != self._worker:
+            return False
+        mine = [*self._running.values(), *self._queued, *(each for each, _ in self._ends)]
+        return not any((each.number, each.attempt) == (number, record.attempt) for each in mine)
 
     def _is_ours(self, running: _Running) -> bool:
         record = self.board.records[running.number]
@@ -624,7 +645,7 @@ class RunWorker:
 
     # The end
 
-    def _give_back(self) -> None:
+    def give_back(self) -> None:
         """Let others have what this worker did not come to."""
         if self._listener is not None:
             self._listener.close()
@@ -650,35 +671,16 @@ class RunWorker:
             with suppress(Error):  # then others find out that this worker has gone
                 self._transact(release, f"{self._key}: gives back {len(mine)} tasks")
 
-    def _gone(self) -> Invalid:
+    @property
+    def missing(self) -> Invalid | None:
+        """The error about functions that tasks call, and the flow does not have; None if it has."""
+        if not self._missing:
+            return None
         names = ", ".join(sorted(self._missing))
         return Invalid(
             f"flow {self._flow.name} has no function {names}, which tasks of run {self._key} call",
             hint="define it, or cancel those tasks: run.cancel(name)",
         )
-
-
-class _Listener:
-    """Wakes a worker when the branch moves."""
-
-    def __init__(self, store: Store, ref: str, wake: Event) -> None:
-        self._news = news_of(store, ref)
-        self._wake = wake
-        Thread(target=self._run, name="otolith-worker-news", daemon=True).start()
-
-    def _run(self) -> None:
-        while True:
-            try:
-                if self._news.wait(5.0):
-                    self._wake.set()
-            except Closed:
-                return
-            except Error:
-                self._wake.wait(1.0)  # the worker looks by itself
-
-    def close(self) -> None:
-        """Listen no more."""
-        self._news.close()
 
 
 def _has_edits(running: _Running) -> bool:

@@ -60,7 +60,7 @@ from otolith.stores.layers import (
     Tier,
     TieredStore,
 )
-from otolith.stores.listened_news import news_of
+from otolith.stores.listened_news import NewsThread, news_of
 from otolith.stores.memory import MemoryStore
 from otolith.stores.news import RefNews
 from otolith.stores.server_url import without_secrets
@@ -115,6 +115,7 @@ __all__ = [
     "MemoryStore",
     "MirroredStore",
     "Move",
+    "NewsThread",
     "Notifier",
     "Object",
     "ObjectCache",

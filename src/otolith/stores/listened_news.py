@@ -4,6 +4,7 @@
     PolledNews      the thread looks, and compares with what it saw before
     StoreNews       the same for any store, of which it knows nothing else
     news_of         the news of any store
+    NewsThread      a thread that tells it to a function
 
 A thread lives as long as there are subscriptions; one that was not closed counts as long as
 somebody refers to it.
@@ -12,12 +13,13 @@ somebody refers to it.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from contextlib import suppress
 from random import uniform
-from threading import Thread, current_thread
+from threading import Event, Thread, current_thread
 from weakref import WeakValueDictionary
 
-from otolith.errors import Busy, Error, Unavailable
+from otolith.errors import Busy, Closed, Error, Unavailable
 from otolith.stores.base import Notifier, Store, Subscription
 from otolith.stores.news import RefNews
 from otolith.stores.sockets import readable
@@ -260,6 +262,34 @@ def news_of(store: Store, prefix: str = "") -> Subscription:
     if news is None or news.closed:
         news = _looked_at[id(store), prefix] = StoreNews(store, prefix)
     return news.subscribe(prefix)
+
+
+class NewsThread:
+    """Calls a function with the names of refs that may have moved, until it is closed.
+
+    While the store cannot be asked, nothing is told; what moved meanwhile is told later.
+    """
+
+    def __init__(self, store: Store, prefix: str, tell: Callable[[set[str]], object]) -> None:
+        self._news = news_of(store, prefix)
+        self._tell = tell
+        self._is_closed = Event()
+        Thread(target=self._run, name="otolith-told-news", daemon=True).start()
+
+    def _run(self) -> None:
+        while not self._is_closed.is_set():
+            try:
+                if names := self._news.wait(CHECK_SECONDS):
+                    self._tell(names)
+            except Closed:
+                return
+            except Error:
+                self._is_closed.wait(_LONGEST_PAUSE_SECONDS)
+
+    def close(self) -> None:
+        """Tell nothing more."""
+        self._is_closed.set()
+        self._news.close()
 
 
 # An id is that of its store as long as there is news of it, which refers to the store.

@@ -376,7 +376,7 @@ def test_cancelling_a_task_keeps_what_comes_after_from_beginning(state):
     run.cancel("one", why="no")
 
     assert run.work().counts == {"cancelled": 1, "pending": 1}
-    with pytest.raises(IllegalTransition, match="one is cancelled, and cannot cancel"):
+    with pytest.raises(IllegalTransition, match="one is cancelled, and cannot be cancelled"):
         run.cancel("one")
     with pytest.raises(KeyNotFound, match="no task 'three'"):
         run.cancel("three")
