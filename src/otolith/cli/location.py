@@ -25,6 +25,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -37,11 +38,13 @@ import click
 from otolith import opening
 from otolith.cli.errors import in_commands, terminal_error
 from otolith.cli.options import GlobalOptions
+from otolith.cli.terminal import escape
 from otolith.codecs import Codecs
 from otolith.core import Commit, scope_ref
 from otolith.errors import Corrupt, Denied, Invalid, KeyNotFound, RefNotFound, StoreNotFound
 from otolith.session import Repo, Versioned
 from otolith.session_snapshot import SessionSnapshot
+from otolith.stores import without_secrets
 from otolith.teams import Team
 
 FOLDER = ".otolith"
@@ -360,6 +363,21 @@ def only_state(repo: Repo, scope: str = "session") -> str:
         raise Invalid(f"the store has no {scope} yet", hint=_BEGIN[scope])
     listed = ", ".join(ids[:8]) + (", …" if len(ids) > 8 else "")
     raise Invalid(f"the store has {len(ids)} {scope}s: {listed}", hint=_CHOOSE[scope])
+
+
+# Commands to type
+
+
+def command_line(options: GlobalOptions, *words: str) -> str:
+    """Return a command to type, with the global options of this call."""
+    given: list[str] = []
+    if options.store is not None and options.store != os.environ.get("OTOLITH_STORE"):
+        given += ["--store", without_secrets(options.store)]
+    if options.branch is not None:
+        given += ["-b", options.branch]
+    if str(options.directory) != ".":
+        given += ["-C", str(options.directory)]
+    return escape(shlex.join(["otolith", *given, *words]))
 
 
 # Teams

@@ -77,6 +77,8 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "chart": ("chart", "check, simulate, draw and convert statecharts"),
         "resume": ("agent", "resume a run of an agent"),
         "replay": ("agent", "repeat a run from any commit, on a new branch"),
+        "flow": ("flow", "runs of flows: their tasks, what they hang on, retry, cancel, answer"),
+        "worker": ("worker", "work on the runs of flows in all sessions"),
         "effects": ("agent", "recorded effects of tools"),
     },
     "Branch": {

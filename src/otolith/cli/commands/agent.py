@@ -54,7 +54,7 @@ from otolith.cli.format.runs import (
     run_lines,
 )
 from otolith.cli.format.values import one_line, to_json
-from otolith.cli.location import open_current
+from otolith.cli.location import command_line, open_current
 from otolith.cli.options import (
     GlobalOptions,
     SessionCommand,
@@ -66,7 +66,6 @@ from otolith.cli.run.agents import (
     KEY_LETTERS,
     OpenRun,
     ResumeHint,
-    command_line,
     open_run,
     run_errors,
     run_name,

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import inspect
 import json
-import os
 import re
-import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import ModuleType
@@ -23,7 +21,7 @@ from otolith.agent import Agent, LedgerEntry, Orchestrator, Outcome, Task
 from otolith.cli.errors import report, terminal_error, user_code_errors, with_terminal_hint
 from otolith.cli.format.history import plural
 from otolith.cli.format.values import one_line
-from otolith.cli.location import open_current
+from otolith.cli.location import command_line, open_current
 from otolith.cli.options import GlobalOptions
 from otolith.cli.run.user_code import HOW_TO_NAME, import_code
 from otolith.cli.terminal import escape
@@ -38,7 +36,6 @@ from otolith.errors import (
     RefExists,
 )
 from otolith.session import Versioned
-from otolith.stores import without_secrets
 
 
 def load_code(options: GlobalOptions, name: str) -> tuple[Orchestrator | Agent | Task[Any], str]:
@@ -113,18 +110,6 @@ def _call(factory: Any, name: str) -> Any:
 # ---------------------------------------------------------------- resuming
 
 KEY_LETTERS = 10  # of an effect's key, enough to type; `--settle` refuses an ambiguous one
-
-
-def command_line(options: GlobalOptions, *words: str) -> str:
-    """Return a command to type, with the global options of this call."""
-    given: list[str] = []
-    if options.store is not None and options.store != os.environ.get("OTOLITH_STORE"):
-        given += ["--store", without_secrets(options.store)]
-    if options.branch is not None:
-        given += ["-b", options.branch]
-    if str(options.directory) != ".":
-        given += ["-C", str(options.directory)]
-    return escape(shlex.join(["otolith", *given, *words]))
 
 
 class ResumeHint(NamedTuple):
