@@ -377,12 +377,22 @@ class Versioned(TrackedBranch):
         The key is the name of the flow by default. Without a flow, the run can be looked at and
         steered. What is done on it is committed at once; what is staged here stays staged.
         """
-        again = partial(self._open, self.ref)
-        return flows.open_run(self, flow, key, inputs, backend=self.repo.backend, open_state=again)
+        return flows.open_run(
+            self,
+            flow,
+            key,
+            inputs,
+            backend=self.repo.backend,
+            open_state=self._open_branch,
+            dialogue=_dialogue,
+        )
 
     def flows(self) -> list[FlowRun]:
         """Return the runs of flows in this state, without their flows."""
         return [self.flow(key=key) for key in flows.run_keys(self)]
+
+    def _open_branch(self, branch: str) -> Self:
+        return self._open(scope_ref(self.scope, self.session, branch or self.name))
 
     def expire(self, after: Duration | None) -> None:
         """Let this state disappear when nothing was committed to it for so long; None: never.
@@ -516,6 +526,11 @@ def _unstorable(failures: dict[Path, BadValue], held: dict[Path, object]) -> Uns
         values=values,
         hint="; ".join([*hints, "or commit(skip_unstorable=True) to store the rest"]),
     )
+
+
+def _dialogue(turns: Sequence[str]) -> list[conversation.Message]:
+    """Return texts as messages of a user and a model; the room is loaded when there are any."""
+    return conversation.dialogue(turns)
 
 
 def _expire(store: Store, prefix: str, after: Duration | None) -> None:

@@ -25,6 +25,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from otolith.agent.agent import Agent, Task
     from otolith.agent.fan_out import FanOut, fan_out
+    from otolith.agent.flow_tasks import WorkspaceStep
+    from otolith.agent.flow_tool import flow_tool
+    from otolith.agent.judge import judge
     from otolith.agent.ledger import LedgerEntry, effects_after, ledger_in
     from otolith.agent.model_step import ModelOrchestrator
     from otolith.agent.models.anthropic import AnthropicModel
@@ -70,8 +73,11 @@ __all__ = [
     "Tool",
     "Toolbox",
     "WorkingMemory",
+    "WorkspaceStep",
     "effects_after",
     "fan_out",
+    "flow_tool",
+    "judge",
     "ledger_in",
     "list_runs",
     "load_run",
@@ -84,6 +90,9 @@ __all__ = [
 _MODULES = {
     "agent": "Agent Task",
     "fan_out": "FanOut fan_out",
+    "flow_tasks": "WorkspaceStep",
+    "flow_tool": "flow_tool",
+    "judge": "judge",
     "ledger": "LedgerEntry effects_after ledger_in",
     "model_step": "ModelOrchestrator",
     "models.anthropic": "AnthropicModel",

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Any, Generic, TypedDict, TypeVar, Unpack, overload
 
+from otolith.agent.flow_tasks import run_agent, with_feedback
 from otolith.agent.ledger import LedgerEntry
 from otolith.agent.model_step import ActionMode, InputLoader, ModelOrchestrator, task_prompt
 from otolith.agent.models.base import Model, OnText, as_model
@@ -22,6 +23,7 @@ from otolith.agent.state import AgentState, Outcome
 from otolith.agent.tools import PlainForm, Signature, Tool, Toolbox, convert, to_plain
 from otolith.core import Target
 from otolith.errors import BadReply, Busy, Invalid, TimedOut
+from otolith.flows import TaskContext
 from otolith.live import Live
 from otolith.session import Versioned
 from otolith.shapes import NOTHING, check_argument
@@ -146,6 +148,10 @@ class Agent:
         with self.stoppable(self.orchestrator(state)) as runner:
             return runner.run(input, session=session, answer=answer, to=to, again=again, **limits)
 
+    def run_in_task(self, task: TaskContext, arguments: Mapping[str, Any]) -> Any:
+        """Answer a request in a task of a flow: `task.call(agent, input=…)`."""
+        return self.orchestrator().run_in_task(task, arguments, **self._limits)
+
     @property
     def limits(self) -> dict[str, Any]:
         """The default `max_steps` and `max_seconds` of a run."""
@@ -200,6 +206,8 @@ class Task(Generic[R]):
         self.name = self.signature.name
         self.__doc__ = function.__doc__
         self.__name__ = self.name
+        self.__qualname__ = getattr(function, "__qualname__", self.name)
+        self.__module__ = getattr(function, "__module__", __name__)
         self.__wrapped__ = function
         if not self.signature.text:
             raise Invalid(f"{self.name} does not say what to do", hint="give it a docstring")
@@ -222,11 +230,7 @@ class Task(Generic[R]):
         """
         outcome = self.run(*args, state=state, **kwargs)
         if outcome.ended == "done":
-            answer = outcome.answer
-            if self._result_type is not Any:
-                answer = convert(answer, self._result_type, what="the result")
-            result: R = answer
-            return result
+            return self._typed(outcome.answer)
         if outcome.ended == "error":
             raise BadReply(f"{self.name}: {outcome.error}", hint="see the events of the state")
         if outcome.ended == "paused":
@@ -235,6 +239,31 @@ class Task(Generic[R]):
             f"{self.name} ended after {outcome.steps} steps ({outcome.ended})",
             hint="the same call resumes it, if its state has history",
         )
+
+    def _typed(self, answer: Any) -> R:
+        """Return an answer as what the function says that it returns."""
+        if self._result_type is not Any:
+            answer = convert(answer, self._result_type, what="the result")
+        result: R = answer
+        return result
+
+    def run_in_task(self, task: TaskContext, arguments: Mapping[str, Any]) -> R:
+        """Let the agent do it as a task of a flow, or as a part of one: `task.call(book, …)`."""
+        inputs = self.signature.bind(**arguments)
+        own = "" if task.is_of(self) else self.name
+        made = self.orchestrator(inputs=inputs)
+        with self.agent.stoppable(made):
+            return self._typed(
+                run_agent(
+                    task, made, lambda why: self.prompt(inputs, why), part=own,
+                    limits=self.agent.limits,
+                )
+            )  # fmt: skip
+
+    def code_text(self) -> str:
+        """Return what makes it the task that it is, for a flow to tell whether it was edited."""
+        parts = [self.signature.text, self.signature.schema, str(self._result_type)]
+        return repr([*parts, self.agent.orchestrator().instructions])
 
     def run(self, *args: Any, state: Live | Versioned | None = None, **kwargs: Any) -> Outcome:
         """Let the agent do the task, and return how it ended."""
@@ -268,9 +297,10 @@ class Task(Generic[R]):
         """
         return Signature(self.__wrapped__, hidden=frozenset({_STATE})).arguments(given)
 
-    def prompt(self, inputs: dict[str, Any]) -> str:
+    def prompt(self, inputs: dict[str, Any], feedback: str = "") -> str:
         """Return the prompt for the model: the task and its inputs."""
-        return task_prompt(self.signature.text, self.name, to_plain(inputs))
+        text = with_feedback(self.signature.text, feedback)
+        return task_prompt(text, self.name, to_plain(inputs))
 
     def orchestrator(
         self, state: Any = None, *, inputs: dict[str, Any] | None = None

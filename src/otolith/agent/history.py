@@ -13,6 +13,7 @@ from typing import Any
 
 from otolith.core import LOOP, Branch, Commit, Path, StateReader
 from otolith.errors import Invalid
+from otolith.flows import branches_of_tasks
 
 RUNS: Path = (LOOP, "runs")
 FORKS = "forks"
@@ -71,7 +72,8 @@ def states_since(state: Branch, commit: Commit | None) -> Iterator[StateReader]:
 
 
 def subagent_branches(state: StateReader) -> Iterator[tuple[str, str]]:
-    """Yield the name and the branch of each sub-agent of all runs in a state."""
+    """Yield the name and the branch of each sub-agent of all runs in a state, and of tasks."""
+    yield from branches_of_tasks(state)
     cells, runs = state.cells, state.cell_at(RUNS)
     for key, _ in cells.entries(runs) if runs is not None else ():
         cell = state.cell_at((*RUNS, str(cells.encoding.unkey(key)), FORKS))

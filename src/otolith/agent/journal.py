@@ -191,6 +191,9 @@ class Journal:
         attempt = self._attempts(base).find(entry.key)
         if attempt is None:
             return stored
+        if attempt.may_be_made_again:  # it was settled without the ledger: see `FlowRun.settle`
+            self.write_entry(entry.key, None, base)
+            return None
         found = replace(entry if stored is None else stored, **attempt._asdict())
         if found != stored:
             self._write_ledger(entry.key, found, base)

@@ -18,12 +18,13 @@ from __future__ import annotations
 import inspect
 import time
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from dataclasses import replace
 from threading import Event, Lock
 from typing import Any, Protocol, Self, TypeAlias
 
+from otolith.agent.flow_tasks import request_in, run_agent, with_feedback
 from otolith.agent.function_schema import function_parameters
 from otolith.agent.history import (
     ANSWERED,
@@ -60,6 +61,7 @@ from otolith.errors import (
     Unavailable,
     Unsupported,
 )
+from otolith.flows import TaskContext
 from otolith.live import Live
 from otolith.owners import register_owner
 from otolith.session import Repo, Versioned
@@ -360,6 +362,17 @@ class Orchestrator:
             self._release()
             self._stop.clear()
             self._is_running.release()
+
+    def run_in_task(self, task: TaskContext, arguments: Mapping[str, Any], **limits: Any) -> Any:
+        """Run in a task of a flow, and return the answer: `task.call(orchestrator, input=…)`.
+
+        Raises:
+            Invalid: it is given something else than `input`.
+        """
+        request = request_in(arguments)
+        return run_agent(
+            task, self, lambda why: with_feedback(request, why), part=self.name, limits=limits
+        )
 
     def resume(self, session: str = MAIN, answer: str | None = None, **limits: Any) -> Outcome:
         """Resume a session that has begun; the options are those of `run`.

@@ -30,6 +30,7 @@ from copy import copy as shallow_copy
 from dataclasses import is_dataclass
 from difflib import get_close_matches
 from enum import Enum
+from importlib import import_module
 from pathlib import PurePath
 from typing import Any, Literal, TypeAlias, get_args, overload
 
@@ -51,6 +52,7 @@ from otolith.agent.function_schema import (
 from otolith.codecs import Codecs
 from otolith.core import Encoding, digest
 from otolith.errors import BadValue, Invalid, KeyNotFound
+from otolith.flows import TaskContext
 from otolith.shapes import check_argument
 from otolith.state import Misfit, type_check
 from otolith.text.reprs import stable_repr
@@ -315,6 +317,12 @@ class Tool:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.function(*args, **kwargs)
+
+    def run_in_task(self, task: TaskContext, arguments: Mapping[str, Any]) -> Any:
+        """Call it in a task of a flow: `task.call(tool, …)`; see `flow_tasks.call_tool`."""
+        # What calls tools is above this module, and is loaded with the first call.
+        call: Any = import_module("otolith.agent.flow_tasks").call_tool
+        return call(self, task, arguments)
 
     def __repr__(self) -> str:
         return f"<Tool {self.name} effects={self.effects}>"

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         Tokens,
         ToolCall,
         ToolResult,
+        dialogue,
     )
     from otolith.conversation.search import Hit, embeddings
     from otolith.conversation.summaries import Summary, extractive
@@ -73,6 +74,7 @@ __all__ = [
     "Topic",
     "TopicStatus",
     "Turn",
+    "dialogue",
     "embeddings",
     "entities_of",
     "extractive",
@@ -91,7 +93,8 @@ _HOME = {
         "conversation": "Conversation",
         "discourse": "Candidate Span Topic TopicStatus entities_of resolve topics_of",
         "formats": "read write",
-        "message": "Attachment Extra Message Part Reasoning Role Text Tokens ToolCall ToolResult",
+        "message": "Attachment Extra Message Part Reasoning Role Text Tokens ToolCall ToolResult"
+        " dialogue",
         "search": "Hit embeddings",
         "summaries": "Summary extractive",
         "threads": "Thread Turn",

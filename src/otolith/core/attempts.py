@@ -27,6 +27,7 @@ from otolith.errors import Corrupt, Unavailable
 from otolith.shapes import Shape, fields
 
 AttemptStatus: TypeAlias = Literal["begun", "done", "failed", "unknown"]
+_DID_NOT_HAPPEN = "it did not happen"
 _SHAPE: Shape = {"status": str, "by": str, "time": int, "result": object, "error": str}
 
 
@@ -47,6 +48,16 @@ class Attempt(NamedTuple):
     def ended(self, status: AttemptStatus, *, result: Any = None, error: str = "") -> Attempt:
         """Return the attempt with its end."""
         return self._replace(status=status, result=result, error=error)
+
+    def settled(self, *, happened: bool, result: Any = None) -> Attempt:
+        """Return the attempt as somebody says that it ended, who has found out."""
+        how: AttemptStatus = "done" if happened else "failed"
+        return Attempt(how, "", self.time, result, "" if happened else _DID_NOT_HAPPEN)
+
+    @property
+    def may_be_made_again(self) -> bool:
+        """Whether somebody has found out that it did not happen."""
+        return (self.status, self.by, self.error) == ("failed", "", _DID_NOT_HAPPEN)
 
     @classmethod
     def from_data(cls, data: object, key: str) -> Attempt:

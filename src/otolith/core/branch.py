@@ -81,7 +81,7 @@ class Branch(StateReader, MutableMapping[str, Any]):
     ) -> None:
         self.lock = nullcontext() if lock is None else lock
         self._values: WorkingValues | None = None
-        self._is_in_transaction = False
+        self._held_until = ""
         self._backend = backend
         self._tree = backend.cells()
         self.ref = ref
@@ -430,19 +430,20 @@ class Branch(StateReader, MutableMapping[str, Any]):
 
     def _edit_in_transaction(self, edit: Callable[[Self], R]) -> R:
         """Call a function that may edit and must not commit or move the branch."""
-        is_part, self._is_in_transaction = self._is_in_transaction, True
+        held, self._held_until = self._held_until, "transact() commits when the function returns"
         try:
             return edit(self)
         finally:
-            self._is_in_transaction = is_part
+            self._held_until = held
+
+    def hold_commits(self, hint: str) -> None:
+        """Refuse to commit what is a part of something, with a hint on when it is; "" ends it."""
+        self._held_until = hint
 
     def _check_not_in_transaction(self, verb: str) -> None:
         """Refuse a verb that would commit half of a transaction."""
-        if self._is_in_transaction:
-            raise Invalid(
-                f"{verb}: not inside a transaction",
-                hint="transact() commits when the function returns",
-            )
+        if self._held_until:
+            raise Invalid(f"{verb}: not inside a transaction", hint=self._held_until)
 
     def attempts(self, ref: str = "") -> Attempts:
         """Return the attempts of this session, or of the session of another branch."""

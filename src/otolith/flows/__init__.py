@@ -57,7 +57,7 @@ if TYPE_CHECKING:
         simulate,
         what_if,
     )
-    from otolith.flows.storage import merge_tasks, run_keys
+    from otolith.flows.storage import branches_of_tasks, merge_tasks, run_keys
     from otolith.flows.store_worker import StoreWorker, WorkProgress, WorkReport
 
 __all__ = [
@@ -98,6 +98,7 @@ __all__ = [
     "WorkerPresence",
     "best_priorities",
     "bottlenecks",
+    "branches_of_tasks",
     "eta",
     "gantt_svg",
     "graph_svg",
@@ -127,7 +128,7 @@ _HOME = {
     ),
     **dict.fromkeys(["Bottleneck", "Estimate", "Timeline", "WhatIf", "Work"], "schedules"),
     **dict.fromkeys(["best_priorities", "bottlenecks", "eta", "simulate", "what_if"], "schedules"),
-    **dict.fromkeys(["merge_tasks", "run_keys"], "storage"),
+    **dict.fromkeys(["branches_of_tasks", "merge_tasks", "run_keys"], "storage"),
     **dict.fromkeys(["StoreWorker", "WorkProgress", "WorkReport"], "store_worker"),
     "Forecast": "forecast",
     "ProgressLine": "progress_line",

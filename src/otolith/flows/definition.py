@@ -64,6 +64,8 @@ class TaskSpec(Struct, frozen=True, gc=False):
     priority: int = 0
     back_to: str = ""
     backs: int = 2  # how often it may send work back
+    part_of: str = ""  # the task that it was added to
+    proposal: Mapping[str, Any] = {}  # what is added if a person says so
 
     def to_data(self) -> dict[str, Any]:
         """Return the fields that are not what they are by default."""
@@ -195,7 +197,19 @@ class FlowTask:
         """Return a digest of the code of the function, which no comment and no place changes."""
         if self.function is None:
             return b""
-        return digest(_code_text(self.function).encode("utf-8", "replace"))[:_CODE_BYTES]
+        own = getattr(self.function, "code_text", None)
+        text = _code_text(self.function) if own is None else str(own())
+        return digest(text.encode("utf-8", "replace"))[:_CODE_BYTES]
+
+    @property
+    def is_run_in_task(self) -> bool:
+        """Whether its function runs itself in a task (`run_in_task`), such as one of an agent."""
+        return hasattr(self.function, "run_in_task")
+
+    @property
+    def takes_context(self) -> bool:
+        """Whether its function sees the task that it is called in."""
+        return TASK in self.parameters or self.is_run_in_task
 
 
 class Flow:

@@ -75,18 +75,24 @@ def _new_specs(
                 hint=f"it has: {', '.join(functions)}; a task for a person has a goal",
             )
         after = spec.after or (() if parent is None else (parent,))
-        found[each.name] = replace(spec, after=after, number=len(board.specs) + len(found))
+        number = len(board.specs) + len(found)
+        found[each.name] = replace(spec, after=after, number=number, part_of=parent or "")
     return found
 
 
 def _later(board: Board, parent: str, specs: Mapping[str, TaskSpec]) -> dict[str, TaskSpec]:
-    """Return the specs of what comes after a parent, which waits for its last parts as well."""
+    """Return the specs of what comes after a parent, which waits for its last parts as well.
+
+    Its earlier parts come after it too, and do not wait for the new ones.
+    """
     inner = {name for spec in specs.values() for name in spec.after}
     last = [name for name in specs if name not in inner]
     found = {}
     for name in board.graph.unlocks(parent):
         number = board.graph.number[name]
         status, spec = board.records[number].status, board.specs[number]
+        if spec.part_of == parent:
+            continue
         if status in _BEGUN:
             raise Invalid(
                 f"task {name} comes after {parent}, and is {status} already",

@@ -2,7 +2,8 @@
 
 A job is called wherever the executor puts it: in this thread, another one, another process or
 another machine. It knows nothing of the state: the arguments come with it, and its end goes back to
-the worker that has the task, which commits it. `TaskContext` is what its function sees of the run.
+the worker that has the task, which commits it. `TaskContext` is what its function sees of the run;
+what it can do only in the process of its worker is in `in_worker.py`.
 """
 
 from __future__ import annotations
@@ -10,18 +11,17 @@ from __future__ import annotations
 import asyncio
 import inspect
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Event
 from time import perf_counter
 from typing import Any, Protocol, get_type_hints
 
-from otolith.core import Attempt, Attempts, Branch
-from otolith.errors import EffectUnknown, Error, Invalid, Unsupported
+from otolith.errors import Error, Invalid, Unsupported
 from otolith.flows.definition import FEEDBACK, RESULTS, TASK, FlowTask
-from otolith.owners import is_owner_alive
 from otolith.shapes import check_argument
 from otolith.state import Misfit, type_check
 from otolith.types import short_repr
@@ -66,6 +66,8 @@ class TaskContext:
         """What the run was given."""
         self.results = job.results
         """The results of all tasks that this one comes after, by name."""
+        self._names: set[str] = set()
+        self._counts: Counter[tuple[object, ...]] = Counter()
 
     def __repr__(self) -> str:
         return f"<TaskContext {self.run}/{self.name}, attempt {self.attempt}>"
@@ -84,6 +86,23 @@ class TaskContext:
             Unsupported: the task runs in another process.
         """
         return self._job.here.state()
+
+    def branch(self) -> Any:
+        """Return a branch for what commits by itself: an agent, a workspace.
+
+        It is the same when the task is tried again because its process died. What was committed
+        there is merged in the commit that has the result; if the attempt fails, it is not, and the
+        next one gets a new branch.
+
+        Raises:
+            Unsupported: the task runs in another process.
+        """
+        return self._job.here.branch()
+
+    @property
+    def here(self) -> Any:
+        """What the task can do only in the process of its worker; see `in_worker.py`."""
+        return self._job.here
 
     def expand(self, tasks: Iterable[FlowTask]) -> None:
         """Add parts to this task: they come after it, and what comes after it waits for them.
@@ -112,28 +131,49 @@ class TaskContext:
     ) -> Any:
         """Call a function with an effect on the world at most once, however often this is tried.
 
-        The result is recorded and returned to later attempts, on every branch. If the process died
-        in the middle, nobody knows whether it happened: `asks(key)` tells, by returning the result,
-        or None if it did not.
+        The result is recorded under the name, and returned to later attempts, on every branch. An
+        exception says that it did not happen, unless it is a time-out: then, and if the process
+        died in the middle, nobody knows. `asks(key)` tells, by returning the result, or None if it
+        did not happen.
 
         Raises:
             EffectUnknown: it may have happened, and there is nobody to ask.
+            Invalid: this attempt has used the name before.
             Unsupported: the task runs in another process.
         """
+        check_argument(name, "name", str, "a text")
+        if name in self._names:
+            raise Invalid(
+                f"task {self.name} has called {name!r} once already",
+                hint="give each call a name of its own, such as 'mail to Ann'",
+            )
+        self._names.add(name)
         return self._job.here.once(
-            f"{self.key}/{name}", lambda: function(*args, **kwargs), name=name, asks=asks
+            f"{self.key}/{name}", lambda: awaited(function(*args, **kwargs)), name=name, asks=asks
         )
 
-    def call(self, tool: Any, **arguments: Any) -> Any:
-        """Call a tool of an agent, through the ledger of effects of the state.
+    def is_of(self, function: object) -> bool:
+        """Tell whether a function is that of the task, not one that is called in it."""
+        return self._job.task.function is function
+
+    def count(self, *what: object) -> int:
+        """Return how often this attempt has counted the same, this time included."""
+        self._counts[what] += 1
+        return self._counts[what]
+
+    def call(self, thing: Any, /, **arguments: Any) -> Any:
+        """Call what knows how to be part of a task: a tool or a task of an agent, a step of code.
 
         Raises:
-            EffectUnknown: the call was begun before, must not happen twice, and may have happened.
+            Invalid: it does not.
+            EffectUnknown: a call of a tool was begun before, must not happen twice, and may have
+                happened.
         """
-        run = getattr(tool, "run_in_task", None)
+        run = getattr(thing, "run_in_task", None)
         if run is None:
             raise Invalid(
-                f"{tool!r:.80} is not a tool", hint="decorate a function with otolith.agent.tool"
+                f"{thing!r:.80} cannot be called in a task",
+                hint="give a tool or a task of an agent; a function is simply called",
             )
         return run(self, arguments)
 
@@ -143,6 +183,10 @@ class Here(Protocol):
 
     def state(self) -> Any:
         """Return the handle on the state that the task edits."""
+        ...
+
+    def branch(self) -> Any:
+        """Return the branch for what the task does by commits."""
         ...
 
     def once(
@@ -164,6 +208,14 @@ class Elsewhere:
         """Refuse."""
         raise self._refusal("task.state")
 
+    def branch(self) -> Any:
+        """Refuse."""
+        raise self._refusal("task.branch")
+
+    def reopened(self) -> Any:
+        """Refuse."""
+        raise self._refusal("the ledger of effects")
+
     def once(self, *_: Any, **__: Any) -> Any:
         """Refuse."""
         raise self._refusal("task.once")
@@ -173,68 +225,6 @@ class Elsewhere:
         return Unsupported(
             f"{what} is not there in another process",
             hint="return the result, or let the task run in a thread: run.work(executor=None)",
-        )
-
-
-class InWorker:
-    """What a job can do in the process of its worker: edit the state, and act at most once."""
-
-    def __init__(
-        self, open: Callable[[], Branch], attempts: Callable[[], Attempts], owner: str
-    ) -> None:
-        self._open = open
-        self._attempts = attempts
-        self._owner = owner
-        self.opened: Branch | None = None
-
-    def state(self) -> Any:
-        """Return the handle on the state that the task edits; it is opened when first asked for."""
-        if self.opened is None:
-            self.opened = self._open()
-        return self.opened
-
-    def once(
-        self,
-        key: str,
-        act: Callable[[], Any],
-        *,
-        name: str,
-        asks: Callable[[str], Any] | None,
-    ) -> Any:
-        """Call a function at most once; see `TaskContext.once`."""
-        attempts = self._attempts()
-        found, claim = attempts.find(key), Attempt("begun", by=self._owner)
-        if found is not None and found.status == "done":
-            return found.result
-        if found is not None and found.status in ("begun", "unknown"):
-            answer = self._asked(key, name, found, asks)
-            if answer is not None:
-                attempts.swap(key, found, found.ended("done", result=answer))
-                return answer
-        if not attempts.swap(key, found, claim):
-            raise self._unknown(key, name, "another process has just begun it")
-        try:
-            result = act()
-        except Exception as error:
-            attempts.swap(key, claim, claim.ended("failed", error=error_text(error)))
-            raise
-        attempts.swap(key, claim, claim.ended("done", result=result))
-        return result
-
-    def _asked(self, key: str, name: str, found: Attempt, asks: Callable[[str], Any] | None) -> Any:
-        """Return the result of what may have happened; None if it did not."""
-        if found.status == "begun" and found.by != self._owner and is_owner_alive(found.by):
-            raise self._unknown(key, name, "another process is in the middle of it")
-        if asks is None:
-            raise self._unknown(key, name, "the process that began it has died")
-        return asks(key)
-
-    @staticmethod
-    def _unknown(key: str, name: str, why: str) -> EffectUnknown:
-        return EffectUnknown(
-            f"{name} was begun, and may have happened: {why}",
-            key=key,
-            hint=f"find out, then run.settle({key!r}, happened=True or False); or give asks=",
         )
 
 
@@ -282,7 +272,7 @@ class Job:
         for name, each in self.task.parameters.items():
             if each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD):
                 continue
-            if name == TASK and TASK not in known:
+            if name == TASK and TASK not in known and not self.task.is_run_in_task:
                 found[name] = TaskContext(self)
             elif name in known:
                 found[name] = known[name]
@@ -304,14 +294,18 @@ class Job:
             arguments = self.arguments()
             if self.task.when is not None and not _with_known(self.task.when, arguments):
                 return JobEnd("skipped")
-            with _awaited() as wait:
-                result = wait(self.task(**arguments))
+            result = awaited(self._result(arguments))
             why = self._refusal(result, arguments)
         except TaskQuestion as asked:
             return JobEnd("asked", text=asked.question)
         except (Exception, asyncio.CancelledError, SystemExit) as error:  # noqa: BLE001
             return JobEnd("failed", text=error_text(error))
         return JobEnd("returned", result) if not why else JobEnd("refused", result, why)
+
+    def _result(self, arguments: Mapping[str, Any]) -> Any:
+        if self.task.is_run_in_task:
+            return TaskContext(self).call(self.task.function, **arguments)
+        return self.task(**arguments)
 
     def _refusal(self, result: Any, arguments: Mapping[str, Any]) -> str:
         """Return why a result is not good enough; "" if it is."""
@@ -324,8 +318,7 @@ class Job:
         if self.task.validate is None:
             return ""
         try:
-            with _awaited() as wait:
-                verdict = wait(_with_known(self.task.validate, arguments, result))
+            verdict = awaited(_with_known(self.task.validate, arguments, result))
         except (AssertionError, ValueError, TypeError, KeyError, AttributeError) as error:
             return error_text(error) or "the check raised an AssertionError"
         if isinstance(verdict, str):
@@ -349,14 +342,20 @@ def error_text(error: BaseException) -> str:
     return (said.removesuffix(": ") + where).encode("utf-8", "replace").decode()[:ERROR_LETTERS]
 
 
-@contextmanager
-def _awaited() -> Iterator[Callable[[Any], Any]]:
-    """Return a function that returns the result of a coroutine, and other values unchanged."""
+def awaited(found: Any) -> Any:
+    """Return the result of an awaitable, also inside of a loop; any other value unchanged."""
+    if not inspect.isawaitable(found):
+        return found
 
-    async def await_it(found: Any) -> Any:
+    async def wait() -> Any:
         return await found
 
-    yield lambda found: asyncio.run(await_it(found)) if inspect.isawaitable(found) else found
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(wait())
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, wait()).result()
 
 
 def _with_known(function: Callable[..., Any], known: Mapping[str, Any], *first: Any) -> Any:

@@ -12,27 +12,38 @@ is staged on the state that the run was opened from stays staged.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from threading import RLock
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from msgspec.structs import replace
 
 from otolith.core import Backend, Branch, Commit, Snapshot, StateReader, synchronized
 from otolith.errors import (
     BadValue,
+    Busy,
     CodeEdited,
+    Conflict,
     IllegalTransition,
     Invalid,
     KeyNotFound,
     ReadOnly,
 )
 from otolith.flows.board import Board
+from otolith.flows.decomposition import (
+    MOST_PROPOSED,
+    Approval,
+    Dialogue,
+    Proposer,
+    approval_task,
+    approved,
+    proposed,
+)
 from otolith.flows.definition import (
     MOST_TASKS,
     Flow,
@@ -53,6 +64,7 @@ from otolith.flows.progress_line import ProgressLine
 from otolith.flows.schedules import Bottleneck, Estimate, WhatIf
 from otolith.flows.storage import HEAD, INPUTS, RunHead, StoredFlow
 from otolith.flows.worker import RunWorker
+from otolith.owners import is_owner_alive
 from otolith.shapes import NOTHING, check_argument
 from otolith.types import short_repr
 
@@ -134,13 +146,15 @@ class FlowRun:
         flow: Flow | None = None,
         *,
         backend: Backend | None = None,
-        open_state: Callable[[], Branch] | None = None,
+        open_state: Callable[[str], Branch] | None = None,
+        dialogue: Dialogue | None = None,
     ) -> None:
         self.key = key
         self.flow = flow
         self._state = state
         self._backend = backend
         self._open_state = open_state
+        self._dialogue = dialogue
         self._board = Board()
         self.lock: AbstractContextManager[object] = RLock()
 
@@ -533,9 +547,10 @@ class FlowRun:
             now = self._now()
             for number in numbers:
                 name, record = board.graph.names[number], board.records[number]
+                redone = record.redone + (record.status == "done")  # else it is the same work
                 new = replace(
                     record.after(name, "again", memo=b"", error="", feedback="", question=""),
-                    failures=0, lost=0, backs=0, answers={}, redone=record.redone + 1,
+                    failures=0, lost=0, backs=0, answers={}, redone=redone,
                     not_before=now,
                 )  # fmt: skip
                 self._record(board, stored, name, new)
@@ -611,6 +626,7 @@ class FlowRun:
             KeyNotFound: the run has no such task.
             IllegalTransition: the task asks nothing.
             BadValue: the answer cannot be stored.
+            Invalid: it asks whether to add tasks, which needs True or False, or they cannot be.
         """
 
         def give(board: Board, stored: StoredFlow) -> None:
@@ -632,6 +648,9 @@ class FlowRun:
                 answers = {**record.answers, record.question: answer}
                 record = record.after(name, "answer", answers=answers, question="")
             else:
+                more = proposed(name, spec, answer)
+                if more:
+                    stored.put_plan(self._expanded(board, name, more).items())
                 product = stored.put_result(name, answer)
                 record = record.after(name, "accept", ended=now, product=product)
             self._record(board, stored, name, record)
@@ -651,7 +670,10 @@ class FlowRun:
             raise KeyNotFound(f"nothing was begun under the key {key!r}", hint="see the error")
         if found.status not in ("begun", "unknown"):
             raise Invalid(f"its outcome is known: {found.status}", hint="nothing is left to decide")
-        attempts.swap(key, found, found.ended("done", result=result) if happened else None)
+        if found.status == "begun" and is_owner_alive(found.by):
+            raise Busy("a process is in the middle of it", hint="let it end; settle it if it dies")
+        if not attempts.swap(key, found, found.settled(happened=happened, result=result)):
+            raise Conflict(f"the outcome of {key!r} has just changed", hint="look again")
 
     # Decomposition
 
@@ -673,11 +695,57 @@ class FlowRun:
         under = None if parent is None else task_name(parent)
 
         def add(board: Board, stored: StoredFlow) -> list[str]:
-            functions = None if self.flow is None else self.flow.functions
-            stored.put_plan(expanded(board, self.key, under, new, functions).items())
+            stored.put_plan(self._expanded(board, under, new).items())
             return [each.name for each in new]
 
         return self._change(add, f"{self.key}: {len(new)} more tasks")
+
+    def _expanded(
+        self, board: Board, parent: str | None, tasks: Sequence[FlowTask]
+    ) -> dict[str, TaskSpec]:
+        functions = None if self.flow is None else self.flow.functions
+        return expanded(board, self.key, parent, tasks, functions)
+
+    def decompose(
+        self,
+        goal: str,
+        *,
+        model: Any,
+        parent: FlowTask | str | None = None,
+        approve: Approval | Literal["person"] | None = None,
+        calls: Collection[str] | None = None,
+        limit: int = MOST_PROPOSED,
+    ) -> list[str]:
+        """Let a model break a goal down into tasks, and add them as `expand` does.
+
+        `model` is one of an agent, or a function of a prompt that returns a text or a list. `calls`
+        are the functions that the tasks may call, by default all of the flow, `limit` is how many
+        tasks there may be. `approve` is a function that gets the tasks, and returns True, False or
+        others; with "person" they wait for `answer(task, True)`. Returns the names of the tasks
+        that were added: with "person", of the one that asks.
+
+        Raises:
+            BadReply: the model proposed nothing that can be added, and was corrected twice.
+            Invalid: the run was cancelled, or what comes after the parent has begun.
+        """
+        check_argument(goal, "goal", str, "a text")
+        flow, under = self._flow(), None if parent is None else task_name(parent)
+        names, cells = self.graph.names, self._stored.state.cells
+        self._expanded(self._look(), under, [])
+
+        def check(tasks: list[FlowTask]) -> None:
+            for name, spec in self._expanded(self._look(), under, tasks).items():
+                cells.put({name: spec.to_data()})
+
+        proposer = Proposer(
+            flow, calls=calls, limit=limit, known=names, inputs=self.inputs, parent=under
+        )
+        tasks = proposer.propose(goal, model, check=check, dialogue=self._dialogue)
+        if approve == "person":
+            tasks = [approval_task(goal, tasks, names, under)]
+        elif approve is not None:
+            tasks = approved(approve, tasks)
+        return self.expand(under, tasks) if tasks else []
 
     # Code that came later
 
@@ -733,7 +801,8 @@ def open_run(
     inputs: Mapping[str, Any],
     *,
     backend: Backend | None = None,
-    open_state: Callable[[], Branch] | None = None,
+    open_state: Callable[[str], Branch] | None = None,
+    dialogue: Dialogue | None = None,
 ) -> FlowRun:
     """Return a run of a state; begin it if there is none, and a flow is given.
 
@@ -746,7 +815,7 @@ def open_run(
     if flow is None and key is None:
         raise Invalid("flow: give a flow, or the key of a run", hint="state.flows() lists the runs")
     own = flow.name if key is None and flow is not None else str(key)
-    run = FlowRun(state, own, flow, backend=backend, open_state=open_state)
+    run = FlowRun(state, own, flow, backend=backend, open_state=open_state, dialogue=dialogue)
     if flow is not None:
         _begin(run, flow, inputs)
     elif inputs:

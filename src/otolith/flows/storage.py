@@ -6,6 +6,7 @@
                      tasks / <task>    what has happened to it: see `TaskRecord`
                      results / <task>  what it returned
                      rates / <name>    when the next task that needs it may begin
+                     branches / <name> branches on which tasks work: see `TaskBranch`
 
 A task without a record is pending. When two branches merge, tasks that only one of them had are as
 they are there; of a task that both had, `merge_tasks` decides.
@@ -26,7 +27,9 @@ from otolith.shapes import Shape
 from otolith.types import short_repr
 
 HEAD, INPUTS, PLAN, TASKS, RESULTS, RATES = "head", "inputs", "plan", "tasks", "results", "rates"
+BRANCHES = "branches"
 _HEAD: Shape = {"flow": str, "created": int}
+_BRANCH: Shape = {"task": str, "key": str, "of": str, "at": str, "number": int, "is_closed": bool}
 _HEAD_MORE: Shape = {"status": str, "why": str, "resources": dict, "rates": dict, "edited": str}
 _PRODUCT_BYTES = 8
 _BATCH = 1000
@@ -78,6 +81,40 @@ class RunHead:
     def as_status(self, status: str, why: str = "") -> RunHead:
         """Return the head with another status."""
         return replace(self, status=status, why=why)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskBranch:
+    """A branch on which a task works, until it is merged with its result."""
+
+    task: str
+    key: str
+    """That of the piece of work: see `TaskContext.key`."""
+    of: str
+    """The branch of the run."""
+    at: str
+    """The commit that it began at."""
+    number: int = 0
+    """How many branches there were before, for the same piece of work."""
+    is_closed: bool = False
+    """Whether its attempt has ended."""
+
+    def closed(self) -> TaskBranch:
+        """Return the record of a branch whose attempt has ended."""
+        return replace(self, is_closed=True)
+
+    def to_data(self) -> dict[str, Any]:
+        """Return the record as plain data."""
+        return {name: getattr(self, name) for name in _BRANCH}
+
+    @classmethod
+    def from_data(cls, name: str, data: object) -> TaskBranch:
+        """Return the record that is stored as this.
+
+        Raises:
+            Corrupt: this is not a record of a branch.
+        """
+        return cls(**shapes.fields(data, f"the branch {name} of a run", _BRANCH, is_open=True))
 
 
 class StoredFlow:
@@ -156,6 +193,16 @@ class StoredFlow:
         found = 0 if cell is None else self.state.cells.load(cell)
         return found if type(found) is int else 0
 
+    def branches(self) -> Iterator[tuple[str, TaskBranch]]:
+        """Yield the branches on which tasks have worked."""
+        for name, data in self._entries(BRANCHES):
+            yield name, TaskBranch.from_data(name, data)
+
+    def branch(self, name: str) -> TaskBranch | None:
+        """Return the record of a branch; None if there is none."""
+        cell = self.cell(BRANCHES, name)
+        return None if cell is None else TaskBranch.from_data(name, self.state.cells.load(cell))
+
     def _entries(self, part: str) -> Iterator[tuple[str, Any]]:
         cells, cell = self.state.cells, self.cell(part)
         for key, each in () if cell is None else cells.entries(cell):
@@ -209,6 +256,10 @@ class StoredFlow:
         made_plan = cells.edit_map(cells.put({}), plan, is_table=True)
         self._branch.write_reserved((*self._path, PLAN), made_plan)
 
+    def put_branch(self, name: str, branch: TaskBranch) -> None:
+        """Stage the record of a branch."""
+        self.put(branch.to_data(), BRANCHES, name)
+
     def put_record(self, name: str, record: TaskRecord) -> None:
         """Stage what has happened to a task."""
         self.put(record.to_data(), TASKS, name)
@@ -219,6 +270,12 @@ def run_keys(state: StateReader) -> list[str]:
     cell = state.cell_at((FLOWS,))
     keys = () if cell is None else state.cells.entries(cell)
     return [str(state.cells.encoding.unkey(key)) for key, _ in keys]
+
+
+def branches_of_tasks(state: StateReader) -> list[tuple[str, str]]:
+    """Return the name of the task and the branch, of all tasks of a state that had a branch."""
+    runs = [StoredFlow(state, key) for key in run_keys(state)]
+    return [(each.task, name) for run in runs for name, each in run.branches()]
 
 
 def merge_tasks(base: Any, ours: Any, theirs: Any) -> Any:

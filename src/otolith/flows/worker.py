@@ -25,7 +25,7 @@ from math import inf
 from random import random
 from threading import Event
 from time import monotonic
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from otolith.core import Branch, digest
 from otolith.errors import (
@@ -40,11 +40,12 @@ from otolith.errors import (
 )
 from otolith.flows.board import Board
 from otolith.flows.definition import RESULTS as ALL_RESULTS
-from otolith.flows.definition import TASK, Flow, FlowTask, TaskSpec
+from otolith.flows.definition import Flow, FlowTask, TaskSpec
 from otolith.flows.executors import Executor, JobHandle
 from otolith.flows.expansion import expanded
 from otolith.flows.graph import TaskGraph
-from otolith.flows.jobs import ERROR_LETTERS, InWorker, Job, JobEnd
+from otolith.flows.in_worker import InWorker
+from otolith.flows.jobs import ERROR_LETTERS, Job, JobEnd
 from otolith.flows.lifecycle import HELD, SETTLED, TaskRecord
 from otolith.flows.presence import WorkerPresence
 from otolith.flows.storage import INPUTS, RATES, StoredFlow
@@ -70,6 +71,7 @@ class _Lease(NamedTuple):
     task: FlowTask
     memo: bytes
     code: bytes
+    made_from: bytes
 
 
 @dataclass(slots=True, eq=False)
@@ -105,7 +107,7 @@ class RunWorker:
         executor: Executor,
         presence: WorkerPresence,
         *,
-        open_state: Callable[[], Any],
+        open_state: Callable[[str], Branch],
         clock: Callable[[], int],
         store: Store,
     ) -> None:
@@ -349,6 +351,8 @@ class RunWorker:
             record = record.after(name, "start", began=now)
         took = round(end.seconds * 1_000_000)
         record = record.after(name, ran=took, ended=now)
+        if running.here is not None and end.how not in ("asked", "lost"):
+            running.here.close_branch(stored)
         if end.how == "returned":
             try:
                 product = stored.put_result(name, end.result)
@@ -486,7 +490,7 @@ class RunWorker:
             elif seconds > 0:
                 board.postpone(number, monotonic() + seconds)
             else:
-                memo, code = self._memo(spec, task, given)
+                memo, code, made_from = self._memo(spec, task, given)
                 if record.product and record.memo == memo:  # it was made from the same before
                     self._put(number, record.after(name, "keep", ended=now), touched)
                     continue
@@ -502,7 +506,7 @@ class RunWorker:
                 )
                 self._put(number, new, touched)
                 self._use_rates(spec, now)
-                leased.append(_Lease(number, new.attempt, task, memo, code))
+                leased.append(_Lease(number, new.attempt, task, memo, code, made_from))
                 if len(leased) >= most:
                     break
         return leased
@@ -556,35 +560,38 @@ class RunWorker:
 
     def _memo(
         self, spec: TaskSpec, task: FlowTask, given: Callable[[str], bytes | None]
-    ) -> tuple[bytes, bytes]:
-        """Return digests of what a result is made from, and of the code that makes it."""
+    ) -> tuple[bytes, bytes, bytes]:
+        """Return digests of all that a result is made from, of the code, and of the rest alone."""
         code = self._codes.get(spec.call)
         if code is None:
             code = self._codes[spec.call] = task.code()
-        parts: list[object] = [spec.call, code, dict(spec.inputs)]
+        parts: list[object] = [spec.call, dict(spec.inputs)]
         records, number = self.board.records, self.board.graph.number
         parts += [[name, records[number[name]].product] for name in spec.waits_for]
         names = [each for each in task.parameters if each not in spec.waits_for]
         parts += [[name, digest(given(name) or b"")] for name in names]
-        return digest(self._journal.cells.encoding.encode(parts))[:16], code
+        made_from = digest(self._journal.cells.encoding.encode(parts))[:16]
+        return digest(made_from + code)[:16], code, made_from
 
     def _prepare(self, lease: _Lease) -> _Running:
         """Return a leased task with its arguments, read from what was committed."""
-        number, attempt, task, memo, code = lease
+        number, attempt, task, memo, code, made_from = lease
         board, stored = self.board, self._stored
         name, spec, record = board.graph.names[number], board.specs[number], board.records[number]
-        parameters = task.parameters
-        takes_all = TASK in parameters or ALL_RESULTS in parameters
+        parameters, sees_task = task.parameters, task.takes_context
+        takes_all = sees_task or ALL_RESULTS in parameters
         wanted = [each for each in spec.waits_for if takes_all or each in parameters]
-        inputs = stored.inputs() if TASK in parameters else stored.inputs(parameters)
-        here = None
-        if self._executor.is_local and TASK in parameters:
-            here = InWorker(self._open_state, self._journal.attempts, self._presence.owner)
+        inputs = stored.inputs() if sees_task else stored.inputs(parameters)
+        here, work = None, self._work_key(name, record, made_from)
+        if self._executor.is_local and sees_task:
+            here = InWorker(
+                self._open_state, self._journal.attempts, run=self._key, task=name, key=work
+            )
         job = Job(
             run=self._key,
             name=name,
             attempt=attempt,
-            key=self._work_key(name, record),
+            key=work,
             task=task,
             inputs=inputs,
             results={each: stored.result(each) for each in wanted},
@@ -592,29 +599,34 @@ class RunWorker:
             answers=dict(record.answers),
             feedback=record.feedback,
             timeout_seconds=spec.timeout / 1_000_000 or None,
-            cancelled=Event() if self._executor.is_local and TASK in parameters else None,
+            cancelled=None if here is None else Event(),
         )
         if here is not None:
             job.here = here
         return _Running(number, attempt, memo, code, job, here)
 
-    def _work_key(self, name: str, record: TaskRecord) -> str:
-        """Return a name for this piece of work: the same on every branch, and for every attempt."""
+    def _work_key(self, name: str, record: TaskRecord, made_from: bytes) -> str:
+        """Return a name for this piece of work: the same on every branch, and for every attempt.
+
+        What is made from something else, or asked for again though it was done, is another piece.
+        """
         assert self.board.head is not None
-        parts = [self._family, self._key, self.board.head.created, name, record.redone]
+        parts = [self._family, self._key, self.board.head.created, name, record.redone, made_from]
         return digest(self._journal.cells.encoding.encode(parts))[:16].hex()
 
     # Tasks that edit the state
 
     def _land_with_edits(self, running: _Running, end: JobEnd) -> None:
         """Commit what a task did to the state together with its end (rule 4)."""
-        assert running.here is not None
-        assert running.here.opened is not None
-        state = running.here.opened
-        ends = [each for each in self._ends if each[0] is not running]
+        here = running.here
+        assert here is not None
         if end.how != "returned":
-            state.discard()
+            if here.opened is not None:
+                here.opened.discard()
             return
+        ends = [each for each in self._ends if each[0] is not running]
+        state, commit = here.state(), None
+        state.hold_commits("")
         stored, board = StoredFlow(state, self._key), self.board
 
         def land() -> bool:
@@ -623,12 +635,15 @@ class RunWorker:
             board.begin()
             touched: dict[int, None] = {}
             has_landed = self._land(stored, running, end, self._now(), touched)
+            if has_landed and commit is not None:
+                here.merge(state, commit)
             for number in touched:
                 stored.put_record(board.graph.names[number], board.records[number])
             return has_landed
 
         name = board.graph.names[running.number]
         try:
+            commit = here.commit_branch()
             if not state.commit_change(land, f"{self._key}: {name} returned"):
                 board.undo()
             board.landed(stored)
@@ -640,7 +655,7 @@ class RunWorker:
         except BaseException:
             board.undo()
             raise
-        running.here.opened = None
+        here.opened = None
         self._ends = ends
 
     # The end
@@ -684,8 +699,7 @@ class RunWorker:
 
 
 def _has_edits(running: _Running) -> bool:
-    here = running.here
-    return here is not None and here.opened is not None and not here.opened.is_clean
+    return running.here is not None and running.here.has_edits
 
 
 def _before(graph: TaskGraph, number: int) -> set[int]:
