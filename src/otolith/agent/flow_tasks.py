@@ -1,4 +1,4 @@
-"""What runs in a task of a flow: agents, calls of tools, and steps of code.
+"""Tasks of flows that are agents, calls of tools, and steps of code.
 
     @flow.task(after="search")      # an agent is the task
     @agent.task
@@ -27,19 +27,18 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from tempfile import TemporaryDirectory
 from typing import Any, Protocol, Self
 
 from otolith.agent.history import RUNS, effective_history
-from otolith.agent.journal import Journal, StepBase, UntoldCall, head_value, value_at
+from otolith.agent.journal import Journal, StepBase, head_value, value_at
 from otolith.agent.ledger import LedgerEntry, call_key
 from otolith.agent.state import AgentState, Outcome
 from otolith.agent.timeouts import call_with_retries
 from otolith.agent.tool_runner import ToolRunner
 from otolith.agent.tools import KEY_PARAMETER, Tool, Toolbox, canonical_bytes, to_plain
 from otolith.conversation import ToolCall
-from otolith.core import LOOP, WORKSPACE, Commit, Path, digest
+from otolith.core import WORKSPACE, Commit, digest
 from otolith.errors import (
     BadReply,
     EffectUnknown,
@@ -208,42 +207,29 @@ def request_in(arguments: Mapping[str, Any]) -> str:
 # Tools
 
 
-class _TaskJournal(Journal):
-    """The journal of a call in a task: it is found by the key of the task, and by its number."""
+class _TaskJournal:
+    """The journal of calls in a task, which no step of a run makes."""
 
-    def __init__(self, task: TaskContext, number: int) -> None:
-        super().__init__(task.here.reopened(), f"{task.run}.{task.name}")
-        self.path: Path = (LOOP, "tasks", task.key)
-        self._parts = ("flow", task.key, number)
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
 
-    def key(self, base: StepBase, *parts: Any) -> str:
-        """Return the key of a call."""
-        return call_key(*self._parts, *parts, state=self._state)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._journal, name)
 
     def known_call(self, entry: LedgerEntry, base: StepBase) -> LedgerEntry | None:
         """Return what is known about a call; None if it was never begun, or did not happen.
 
         What failed is called again by the next attempt. What is unknown is looked into again.
         """
-        stored = found = self.entry(entry.key)
-        attempt = self._attempts(base).find(entry.key) if entry.effects == "once" else None
-        if attempt is not None:
-            found = replace(entry if stored is None else stored, **attempt._asdict())
-        if found is not None and found.status == "unknown":
-            found = found.ended("begun", error="")
-        if found is not None and found.status == "failed":
-            self.write_entry(entry.key, None, base)
-            return None
-        if found is not None and found != stored:
-            self._write_ledger(entry.key, found, base)
-        return found
+        found = self._journal.known_call(entry, base)
+        if found is None or found.status in ("begun", "done"):
+            return found
+        begun = found.ended("begun", error="") if found.status == "unknown" else None
+        self._journal.write_entry(entry.key, begun, base)
+        return begun
 
-    def untold_call(self, tool: str, arguments: Mapping[str, Any]) -> UntoldCall | None:
+    def untold_call(self, tool: str, arguments: Mapping[str, Any]) -> None:
         """Return None: there is no earlier step."""
-        return None
-
-    def _store_base(self, base: StepBase, state: Versioned) -> None:
-        """Store nothing: a task is not a step."""
 
 
 def call_tool(tool: Tool, task: TaskContext, arguments: Mapping[str, Any]) -> Any:
@@ -263,10 +249,11 @@ def call_tool(tool: Tool, task: TaskContext, arguments: Mapping[str, Any]) -> An
         more = {KEY_PARAMETER: task.key} if tool.takes_key else {}
         return call_with_retries(tool.function, whole | more, **limits)
     number = task.count(tool.name, canonical_bytes(plain))
-    journal, base = _TaskJournal(task, number), StepBase(0, task.key)
+    journal = Journal(task.here.reopened(), f"{task.run}.{task.name}")
+    calls: Any = _TaskJournal(journal)
     call = ToolCall(f"{tool.name}-{number}", tool.name, plain)
     with register_owner() as journal.owner_id:
-        runner = ToolRunner(Toolbox([tool]), journal, base)
+        runner = ToolRunner(Toolbox([tool]), calls, StepBase.of_task(task.key, number))
         seen = runner.call(call, dict(arguments))
     if not seen.error:
         return thaw(seen.result)

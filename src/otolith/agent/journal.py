@@ -50,6 +50,7 @@ _BASE, _REPLIES, _RESULT_RETURNED = "base", "replies", "given"
 _FIRST_USABLE_REPLY = "asked_from"
 _UNTOLD = "untold"
 _GIVEN_UP = "it was begun, and the step that began it was given up"
+_NO_STEP = -1
 _NOT_IN_BRANCH_NAME = re.compile(r"[^A-Za-z0-9_-]+")
 
 
@@ -68,6 +69,11 @@ class StepBase:
     def to_data(self) -> str:
         """Return it as stored: one text, because two different texts cannot be merged."""
         return f"{self.iteration} {self.commit} {self.ref}"
+
+    @classmethod
+    def of_task(cls, key: str, number: int) -> StepBase:
+        """Return the base of a call in a task of a flow: it is no step, and nothing is stored."""
+        return cls(_NO_STEP, f"{key}/{number}")
 
     @classmethod
     def from_data(cls, stored: object) -> StepBase | None:
@@ -185,7 +191,7 @@ class Journal:
         Then the ledger of this branch takes over what the attempts of the session have.
         """
         stored = self.entry(entry.key)
-        is_ended = stored is not None and stored.status != "begun"
+        is_ended = stored is not None and stored.status not in ("begun", "unknown")
         if entry.effects != "once" or is_ended:
             return stored
         attempt = self._attempts(base).find(entry.key)
@@ -447,6 +453,8 @@ class Journal:
         return StepBase.from_data(value_at(state, (*self.path, _BASE)))
 
     def _store_base(self, base: StepBase, state: Versioned) -> None:
+        if base.iteration == _NO_STEP:
+            return
         stored = self._stored_base(state)
         is_other = stored is not None and stored.iteration == base.iteration and stored != base
         if is_other or head_value(state, self.path, "iteration", 0) != base.iteration:

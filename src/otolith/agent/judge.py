@@ -3,8 +3,8 @@
     @flow.task(after="search", validate=judge(model, "the price is below 500"), retries=2)
     def choose(search): ...
 
-A verdict is one JSON object, and only `true` accepts. Whatever else the model says is no pass: it
-is asked again, and then the check fails.
+A verdict is one JSON object, and only `true` accepts. Whatever else the model says does not pass:
+it is asked again, and then the check fails.
 """
 
 from __future__ import annotations
