@@ -378,21 +378,12 @@ class Versioned(TrackedBranch):
         steered. What is done on it is committed at once; what is staged here stays staged.
         """
         return flows.open_run(
-            self,
-            flow,
-            key,
-            inputs,
-            backend=self.repo.backend,
-            open_state=self._open_branch,
-            dialogue=_dialogue,
+            self, flow, key, inputs, backend=self.repo.backend, open_state=self._open
         )
 
     def flows(self) -> list[FlowRun]:
         """Return the runs of flows in this state, without their flows."""
         return [self.flow(key=key) for key in flows.run_keys(self)]
-
-    def _open_branch(self, branch: str) -> Self:
-        return self._open(scope_ref(self.scope, self.session, branch or self.name))
 
     def expire(self, after: Duration | None) -> None:
         """Let this state disappear when nothing was committed to it for so long; None: never.
@@ -526,11 +517,6 @@ def _unstorable(failures: dict[Path, BadValue], held: dict[Path, object]) -> Uns
         values=values,
         hint="; ".join([*hints, "or commit(skip_unstorable=True) to store the rest"]),
     )
-
-
-def _dialogue(turns: Sequence[str]) -> list[conversation.Message]:
-    """Return texts as messages of a user and a model; the room is loaded when there are any."""
-    return conversation.dialogue(turns)
 
 
 def _expire(store: Store, prefix: str, after: Duration | None) -> None:

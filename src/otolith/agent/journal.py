@@ -72,7 +72,7 @@ class StepBase:
 
     @classmethod
     def of_task(cls, key: str, number: int) -> StepBase:
-        """Return the base of a call in a task of a flow: it is no step, and nothing is stored."""
+        """Return the base of a call in a task of a flow, which is not a step: it is not stored."""
         return cls(_NO_STEP, f"{key}/{number}")
 
     @classmethod

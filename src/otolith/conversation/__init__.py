@@ -44,7 +44,6 @@ if TYPE_CHECKING:
         Tokens,
         ToolCall,
         ToolResult,
-        dialogue,
     )
     from otolith.conversation.search import Hit, embeddings
     from otolith.conversation.summaries import Summary, extractive
@@ -74,7 +73,6 @@ __all__ = [
     "Topic",
     "TopicStatus",
     "Turn",
-    "dialogue",
     "embeddings",
     "entities_of",
     "extractive",
@@ -93,8 +91,7 @@ _HOME = {
         "conversation": "Conversation",
         "discourse": "Candidate Span Topic TopicStatus entities_of resolve topics_of",
         "formats": "read write",
-        "message": "Attachment Extra Message Part Reasoning Role Text Tokens ToolCall ToolResult"
-        " dialogue",
+        "message": "Attachment Extra Message Part Reasoning Role Text Tokens ToolCall ToolResult",
         "search": "Hit embeddings",
         "summaries": "Summary extractive",
         "threads": "Thread Turn",

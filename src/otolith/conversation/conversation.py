@@ -29,7 +29,7 @@ from otolith.conversation.append import (
 )
 from otolith.conversation.context import Context, ContextBuilder, ContextRules, MessageSource
 from otolith.conversation.formats.recognition import PlainMessage, read_plain
-from otolith.conversation.message import Message, Part, Reasoning, Role, ToolCall, ToolResult
+from otolith.conversation.message import Message, Part, Reasoning, Role, Text, ToolCall, ToolResult
 from otolith.conversation.search import Embed, Hit, SearchIndex, searched_text, snippet
 from otolith.conversation.storage import (
     USAGE,
@@ -331,6 +331,12 @@ class Conversation(Sequence[Message]):
         return MessageAppender(
             self._store, now=self._now(), limit_bytes=self._limit_bytes, allow_empty=allow_empty
         )
+
+    @staticmethod
+    def dialogue(turns: Iterable[str]) -> list[Message]:
+        """Return texts of a user and an assistant, who take turns, as messages; store nothing."""
+        roles = (Role.USER, Role.ASSISTANT)
+        return [Message(roles[at % 2], (Text(text),)) for at, text in enumerate(turns)]
 
     def pop(self) -> Message:
         """Remove the last message, and return it; earlier commits have it.

@@ -12,7 +12,7 @@ it back.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any, NoReturn, TypeAlias
@@ -308,9 +308,3 @@ def _part_from(data: object, depth: int) -> Part:
         given["content"] = tuple(_part_from(each, depth + 1) for each in given["content"])
     made: Part = PARTS[kind](**given)
     return made
-
-
-def dialogue(turns: Sequence[str]) -> list[Message]:
-    """Return texts as messages of a user and an assistant, who take turns."""
-    roles = (Role.USER, Role.ASSISTANT)
-    return [Message(roles[number % 2], (Text(text),)) for number, text in enumerate(turns)]

@@ -26,7 +26,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from otolith.core import Attempt, Attempts, Branch, Commit, digest
+from otolith.core import Attempt, Attempts, Branch, Commit, digest, scope_ref, split_ref
 from otolith.errors import (
     BadValue,
     EffectUnknown,
@@ -51,11 +51,14 @@ class InWorker:
         open: Callable[[str], Branch],
         attempts: Callable[[], Attempts],
         *,
+        ref: str,
         run: str,
         task: str,
         key: str,
     ) -> None:
+        """Make one; `open` opens a branch by its ref, and `ref` is that of the run."""
         self._open = open
+        self._ref = ref
         self._attempts = attempts
         self._run = run
         self._task = task
@@ -78,13 +81,13 @@ class InWorker:
     def state(self) -> Branch:
         """Return the handle on the state that the task edits; it is opened when first asked for."""
         if self.opened is None:
-            self.opened = self._open("")
+            self.opened = self._open(self._ref)
             self.opened.hold_commits("it is committed with the result; task.branch() has commits")
         return self.opened
 
     def reopened(self) -> Branch:
         """Return another handle on the branch of the run, for what is committed at once."""
-        return self._open("")
+        return self._open(self._ref)
 
     # The branch
 
@@ -95,7 +98,7 @@ class InWorker:
         return self._own
 
     def _open_branch(self) -> Branch:
-        home = self._open("")
+        home = self._open(self._ref)
         stored = StoredFlow(home, self._run)
 
         def record(state: Branch) -> tuple[str, str]:
@@ -122,7 +125,7 @@ class InWorker:
         try:
             return self._forked(home, name, start)
         except RefExists:  # by an attempt whose process died
-            return self._open(name)
+            return self._open(scope_ref(*split_ref(self._ref)[:2], name))
 
     @staticmethod
     def _forked(home: Branch, name: str, start: str) -> Branch:

@@ -38,7 +38,6 @@ from otolith.flows.board import Board
 from otolith.flows.decomposition import (
     MOST_PROPOSED,
     Approval,
-    Dialogue,
     Proposer,
     approval_task,
     approved,
@@ -147,14 +146,12 @@ class FlowRun:
         *,
         backend: Backend | None = None,
         open_state: Callable[[str], Branch] | None = None,
-        dialogue: Dialogue | None = None,
     ) -> None:
         self.key = key
         self.flow = flow
         self._state = state
         self._backend = backend
         self._open_state = open_state
-        self._dialogue = dialogue
         self._board = Board()
         self.lock: AbstractContextManager[object] = RLock()
 
@@ -740,7 +737,8 @@ class FlowRun:
         proposer = Proposer(
             flow, calls=calls, limit=limit, known=names, inputs=self.inputs, parent=under
         )
-        tasks = proposer.propose(goal, model, check=check, dialogue=self._dialogue)
+        dialogue = getattr(getattr(self._state, "conversation", None), "dialogue", None)
+        tasks = proposer.propose(goal, model, check=check, dialogue=dialogue)
         if approve == "person":
             tasks = [approval_task(goal, tasks, names, under)]
         elif approve is not None:
@@ -802,7 +800,6 @@ def open_run(
     *,
     backend: Backend | None = None,
     open_state: Callable[[str], Branch] | None = None,
-    dialogue: Dialogue | None = None,
 ) -> FlowRun:
     """Return a run of a state; begin it if there is none, and a flow is given.
 
@@ -815,7 +812,7 @@ def open_run(
     if flow is None and key is None:
         raise Invalid("flow: give a flow, or the key of a run", hint="state.flows() lists the runs")
     own = flow.name if key is None and flow is not None else str(key)
-    run = FlowRun(state, own, flow, backend=backend, open_state=open_state, dialogue=dialogue)
+    run = FlowRun(state, own, flow, backend=backend, open_state=open_state)
     if flow is not None:
         _begin(run, flow, inputs)
     elif inputs:

@@ -27,7 +27,7 @@ from threading import Event
 from time import monotonic
 from typing import NamedTuple, TypeVar
 
-from otolith.core import Branch, digest
+from otolith.core import Branch, digest, split_ref
 from otolith.errors import (
     AlreadyCommitted,
     BadValue,
@@ -134,7 +134,7 @@ class RunWorker:
         self._listener: NewsThread | None = None
         self._commit_seconds = 0.001
         self._last_start = 0.0
-        self._family = journal.ref.rpartition("/")[0]
+        self._family = split_ref(journal.ref)[:2]
 
     def __repr__(self) -> str:
         return f"<RunWorker {self._key}, {len(self._running)} running>"
@@ -585,7 +585,12 @@ class RunWorker:
         here, work = None, self._work_key(name, record, made_from)
         if self._executor.is_local and sees_task:
             here = InWorker(
-                self._open_state, self._journal.attempts, run=self._key, task=name, key=work
+                self._open_state,
+                self._journal.attempts,
+                ref=self._journal.ref,
+                run=self._key,
+                task=name,
+                key=work,
             )
         job = Job(
             run=self._key,
@@ -611,7 +616,7 @@ class RunWorker:
         What is made from something else, or asked for again though it was done, is another piece.
         """
         assert self.board.head is not None
-        parts = [self._family, self._key, self.board.head.created, name, record.redone, made_from]
+        parts = [*self._family, self._key, self.board.head.created, name, record.redone, made_from]
         return digest(self._journal.cells.encoding.encode(parts))[:16].hex()
 
     # Tasks that edit the state
