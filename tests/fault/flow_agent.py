@@ -15,6 +15,7 @@ import os
 import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 import otolith
 from otolith.agent import Agent, ScriptedModel, Tool, tool
@@ -75,8 +76,8 @@ class Shop:
     def agent(self, who: str) -> Agent:
         """Return an agent that pays, thinks, and says so; each question to its model is noted."""
 
-        def step(number: int, line: object) -> object:
-            def answer(messages: object) -> object:
+        def step(number: int, line: Any) -> Any:
+            def answer(messages):
                 note(self._place, f"asked {who} {number}")
                 if number == 1:
                     self.at(f"{who} after")
@@ -84,7 +85,7 @@ class Shop:
 
             return answer
 
-        lines = [{"call": "charge"}, {"call": "look"}, f"{who} is done"]
+        lines: list[Any] = [{"call": "charge"}, {"call": "look"}, f"{who} is done"]
         model = ScriptedModel([step(number, line) for number, line in enumerate(lines)])
         made = Agent(model, tools=[self.tool(who)])
         made.tool(lambda: "nothing", name="look")
@@ -95,18 +96,18 @@ class Shop:
         flow = Flow("shop")
 
         @flow.task(name="once")
-        def once(task: object) -> str:
+        def once(task):
             found = task.once("pay", self.pay, "once", asks=lambda key: self.found("once"))
             self.at("once after")
             return found
 
         @flow.task(name="ledger")
-        def ledger(task: object) -> str:
+        def ledger(task):
             found = task.call(self.tool("ledger"))
             self.at("ledger after")
             return found
 
-        def buy() -> str:
+        def buy() -> str:  # type: ignore[empty-body]
             """Buy it."""
 
         for who in ("left", "right"):
@@ -124,7 +125,7 @@ def main(store: str, effects: str, point: str = "") -> None:
         presence = WorkerPresence(repo.backend, "session/s/main", slots=3, ttl_seconds=TTL_SECONDS)
         seen = [0]
 
-        def say(board: object) -> None:
+        def say(board) -> None:
             if board.counts["done"] > seen[0]:
                 seen[0] = board.counts["done"]
                 print(f"{seen[0]} done", flush=True)

@@ -27,7 +27,7 @@ from threading import Event
 from time import monotonic
 from typing import NamedTuple, TypeVar
 
-from otolith.core import Branch, digest, split_ref
+from otolith.core import Branch, Commit, digest, split_ref
 from otolith.errors import (
     AlreadyCommitted,
     BadValue,
@@ -630,7 +630,8 @@ class RunWorker:
                 here.opened.discard()
             return
         ends = [each for each in self._ends if each[0] is not running]
-        state, commit = here.state(), None
+        state = here.state()
+        commit: Commit | None = None
         state.hold_commits("")
         stored, board = StoredFlow(state, self._key), self.board
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -72,7 +73,7 @@ def booker(*lines, tools=(), **options):
     agent = Agent(model, tools=tools, **options)
 
     @agent.task
-    def book(dest: str) -> Offer:
+    def book(dest: str) -> Offer:  # type: ignore[empty-body]
         """Find a flight and book it."""
 
     return book, model
@@ -102,7 +103,7 @@ def test_its_steps_land_in_the_commit_of_its_result(state, pay):
     agent = Agent(ScriptedModel([{"call": "charge", "amount": 3}, "done"]), tools=[pay])
 
     @agent.task
-    def buy() -> str:
+    def buy() -> str:  # type: ignore[empty-body]
         """Buy it."""
 
     run = state.flow(flow_of(buy, "buy"))
@@ -119,7 +120,7 @@ def test_what_is_refused_is_told_to_the_agent_which_remembers(state):
     agent = Agent(ScriptedModel(["for 700", "for 300"]))
 
     @agent.task
-    def book(dest: str) -> str:
+    def book(dest: str) -> str:  # type: ignore[empty-body]
         """Book a flight."""
 
     flow = flow_of(book, retries=1, validate=lambda found: "300" in found or "it costs\n\ntoo much")
@@ -143,7 +144,7 @@ def test_a_model_that_cannot_be_reached_costs_no_step(state, pay, calls):
     agent = Agent(ScriptedModel([{"call": "charge", "amount": 3}, down]), tools=[pay])
 
     @agent.task
-    def buy() -> str:
+    def buy() -> str:  # type: ignore[empty-body]
         """Buy it."""
 
     run = state.flow(flow_of(buy, "buy", retries=1))
@@ -155,12 +156,12 @@ def test_a_model_that_cannot_be_reached_costs_no_step(state, pay, calls):
 
 
 def test_a_limit_is_one_attempt_and_the_next_goes_on(state):
-    lines = [{"call": "look"}, {"call": "look"}, {"call": "look"}, "seen"]
+    lines: list[Any] = [{"call": "look"}, {"call": "look"}, {"call": "look"}, "seen"]
     agent = Agent(ScriptedModel(lines), max_steps=2)
     agent.tool(lambda: "nothing", name="look")
 
     @agent.task
-    def search() -> str:
+    def search() -> str:  # type: ignore[empty-body]
         """Look three times."""
 
     run = state.flow(flow_of(search, "search", retries=2))
@@ -175,7 +176,7 @@ def test_agents_beside_each_other_do_not_meet(state, pay):
     for name in ("a", "b", "c"):
         agent = Agent(ScriptedModel([{"call": "charge", "amount": 1}, f"I am {name}"]), tools=[pay])
 
-        def buy() -> str:
+        def buy() -> str:  # type: ignore[empty-body]
             """Buy it."""
 
         flow.task(agent.task(buy), name=name)
@@ -188,11 +189,11 @@ def test_agents_beside_each_other_do_not_meet(state, pay):
 
 
 def test_a_question_of_an_agent_is_one_of_its_task(state, calls):
-    lines = [{"call": "ask_user", "question": "Aisle?"}, "an aisle seat"]
+    lines: list[Any] = [{"call": "ask_user", "question": "Aisle?"}, "an aisle seat"]
     agent = Agent(ScriptedModel(lines), can_ask=True)
 
     @agent.task
-    def book(dest: str) -> str:
+    def book(dest: str) -> str:  # type: ignore[empty-body]
         """Book a flight."""
 
     run = state.flow(flow_of(book), dest="NYC")
@@ -227,8 +228,9 @@ def test_a_part_of_a_task_can_be_an_agent_or_an_orchestrator(state):
 
     assert run.result("plan") == [300, "Hello", "count!", "count!"]
     assert state["counted"] == 2
+    nowhere: Any = None
     with pytest.raises(Invalid, match="called with input="):
-        chat.run_in_task(None, {"text": "no"})
+        chat.run_in_task(nowhere, {"text": "no"})
 
 
 def test_work_that_was_sent_back_is_one_more_turn(state):
@@ -236,7 +238,7 @@ def test_work_that_was_sent_back_is_one_more_turn(state):
     agent = Agent(ScriptedModel(["for 700", "for 300"]))
 
     @agent.task
-    def book(dest: str) -> str:
+    def book(dest: str) -> str:  # type: ignore[empty-body]
         """Book a flight."""
 
     flow.task(book)
@@ -352,7 +354,7 @@ def test_the_unknown_effect_of_an_agent_in_a_task_is_settled_by_the_run(state, c
     agent = Agent(ScriptedModel([{"call": "charge", "amount": 3}, "done"]), tools=[charge])
 
     @agent.task
-    def buy() -> str:
+    def buy() -> str:  # type: ignore[empty-body]
         """Buy it."""
 
     run = state.flow(flow_of(buy, "buy"))
@@ -370,7 +372,7 @@ def test_effects_of_work_that_was_refused_are_not_forgotten(state, pay):
     agent = Agent(ScriptedModel([{"call": "charge", "amount": 3}, "bad"]), tools=[pay])
 
     @agent.task
-    def buy() -> str:
+    def buy() -> str:  # type: ignore[empty-body]
         """Buy it."""
 
     before = state.commit("begin", allow_empty=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import otolith
@@ -42,7 +44,11 @@ def test_a_model_calls_a_flow_and_gets_its_last_result(state, flow):
     assert made.name == "plan_a_trip"
     assert set(made.parameters["properties"]) == {"dest", "most", "run"}
     assert made.parameters["required"] == ["dest"]
-    lines = [{"call": "plan_a_trip", "dest": "NYC"}, {"call": "plan_a_trip", "dest": "NYC"}, "ok"]
+    lines: list[Any] = [
+        {"call": "plan_a_trip", "dest": "NYC"},
+        {"call": "plan_a_trip", "dest": "NYC"},
+        "ok",
+    ]
     agent = Agent(ScriptedModel(lines), tools=[made])
 
     assert agent.run("plan it", state).answer == "ok"

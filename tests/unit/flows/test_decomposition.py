@@ -24,7 +24,7 @@ def flow():
         return [dest]
 
     @made.task(after=search)
-    def end(results: dict) -> list[str]:
+    def end(results):
         return sorted(results)
 
     @made.subtask
@@ -45,14 +45,19 @@ def run(state, flow):
 
 def answers(*lines):
     """Return a function that answers one line after the other, and notes the prompts."""
-    left = iter(lines)
+    return Answers(lines)
 
-    def model(prompt):
-        model.prompts.append(prompt)
-        return next(left)
 
-    model.prompts = []
-    return model
+class Answers:
+    """A model that is a function."""
+
+    def __init__(self, lines):
+        self._left = iter(lines)
+        self.prompts = []
+
+    def __call__(self, prompt):
+        self.prompts.append(prompt)
+        return next(self._left)
 
 
 def test_what_is_proposed_is_done_before_what_waits_for_the_parent(run):

@@ -196,7 +196,7 @@ def test_an_effect_whose_owner_has_died_is_unknown(state, calls, paid):
 
 def test_a_result_that_cannot_be_stored_is_not_forgotten(state, calls):
     def buy(task):
-        return task.once("pay", lambda: calls.update(["it"]) or (n for n in ()))
+        return task.once("pay", lambda: calls.update(["it"]) or (each for each in "ab"))
 
     run = state.flow(one_task(buy, retries=1))
 
