@@ -575,8 +575,8 @@ class Repo(BareRepo):
             self.backend.resolvers[f"tag {int(tag)}"] = merge_frames
         self.backend.resolvers |= memory.RESOLVERS
         self.backend.resolvers |= {  # these rooms are loaded when there is something to merge
-            "team-proposal": lambda *sides: teams.merge_proposals(*sides),
-            "flow-task": lambda *sides: flows.merge_tasks(*sides),
+            "team-proposal": lambda *sides: teams.merge_proposals(*sides),  # noqa: PLW0108 - lazy
+            "flow-task": lambda *sides: flows.merge_tasks(*sides),  # noqa: PLW0108 - lazy
         }
         self._states: WeakValueDictionary[int, Versioned] = WeakValueDictionary()
         environment.call_at_exit(self._warn_of_staged)

@@ -8,8 +8,8 @@
     run = state.flow(flow, dest="NYC", key="trip-42")
     run.work(workers=4)
 
-Read `definition.py`, then `lifecycle.py` for what can happen to a task and `storage.py` for what is
-stored, then `worker.py` for how it is done. Modules are loaded when one of their names is used.
+Read `flow_definition.py`, then `lifecycle.py` for what can happen to a task and `storage.py` for
+what is stored, then `run_worker.py` for how it is done. Modules are loaded when they are needed.
 
 Glossary: a *flow* is a graph of tasks with functions; a *run* is what is done of it in a state; a
 *worker* takes tasks of a run, one attempt of which is a *job*; an *executor* runs jobs; the *board*
@@ -21,7 +21,6 @@ from otolith.lazy import door
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from otolith.flows.definition import Flow, FlowTask, TaskSpec
     from otolith.flows.executors import (
         Executor,
         InlineExecutor,
@@ -29,9 +28,11 @@ if TYPE_CHECKING:
         ProcessExecutor,
         ThreadExecutor,
     )
+    from otolith.flows.flow_definition import Flow, FlowTask, TaskSpec
+    from otolith.flows.flow_run import FlowRun, open_run
     from otolith.flows.forecast import Forecast
     from otolith.flows.graph import Schedule, TaskGraph
-    from otolith.flows.jobs import Job, JobEnd, TaskContext
+    from otolith.flows.jobs import JobEnd, TaskContext, TaskJob
     from otolith.flows.lifecycle import STATUSES, TASK_TABLE, TaskRecord
     from otolith.flows.pictures import (
         FlowPicture,
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from otolith.flows.presence import WorkerPresence
     from otolith.flows.progress_line import ProgressLine
     from otolith.flows.remote_executors import DaskExecutor, DbosExecutor, open_executor
-    from otolith.flows.run import FlowRun, RunProgress, TaskChange, TaskView, open_run
+    from otolith.flows.run_views import RunProgress, TaskChange, TaskView
     from otolith.flows.schedules import (
         Bottleneck,
         Estimate,
@@ -74,7 +75,6 @@ __all__ = [
     "FlowTask",
     "Forecast",
     "InlineExecutor",
-    "Job",
     "JobEnd",
     "JobHandle",
     "ProcessExecutor",
@@ -85,6 +85,7 @@ __all__ = [
     "TaskChange",
     "TaskContext",
     "TaskGraph",
+    "TaskJob",
     "TaskRecord",
     "TaskSpec",
     "TaskTimes",
@@ -113,16 +114,17 @@ __all__ = [
 ]
 
 _HOME = {
-    **dict.fromkeys(["Flow", "FlowTask", "TaskSpec"], "definition"),
+    **dict.fromkeys(["Flow", "FlowTask", "TaskSpec"], "flow_definition"),
     **dict.fromkeys(
         ["Executor", "InlineExecutor", "JobHandle", "ProcessExecutor", "ThreadExecutor"],
         "executors",
     ),
     **dict.fromkeys(["DaskExecutor", "DbosExecutor", "open_executor"], "remote_executors"),
     **dict.fromkeys(["Schedule", "TaskGraph"], "graph"),
-    **dict.fromkeys(["Job", "JobEnd", "TaskContext"], "jobs"),
+    **dict.fromkeys(["TaskJob", "JobEnd", "TaskContext"], "jobs"),
     **dict.fromkeys(["STATUSES", "TASK_TABLE", "TaskRecord"], "lifecycle"),
-    **dict.fromkeys(["FlowRun", "RunProgress", "TaskChange", "TaskView", "open_run"], "run"),
+    **dict.fromkeys(["FlowRun", "open_run"], "flow_run"),
+    **dict.fromkeys(["RunProgress", "TaskChange", "TaskView"], "run_views"),
     **dict.fromkeys(
         ["FlowPicture", "TaskTimes", "gantt_svg", "graph_svg", "mermaid", "report_html"], "pictures"
     ),

@@ -21,7 +21,7 @@ from typing import NamedTuple, TypeAlias
 
 from otolith.core import Cells, differences
 from otolith.errors import Corrupt
-from otolith.flows.definition import TaskSpec
+from otolith.flows.flow_definition import TaskSpec
 from otolith.flows.graph import TaskGraph
 from otolith.flows.lifecycle import ENDED, HELD, SETTLED, TaskRecord
 from otolith.flows.schedules import Work, best_priorities

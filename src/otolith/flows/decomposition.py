@@ -12,11 +12,20 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, TypeAlias
 
+from msgspec.structs import replace
+
 from otolith.errors import BadReply, Exists, Invalid, KeyNotFound
-from otolith.flows.definition import FEEDBACK, LONGEST_NAME, RESULTS, TASK, Flow, FlowTask, TaskSpec
+from otolith.flows.flow_definition import (
+    FEEDBACK,
+    LONGEST_NAME,
+    RESULTS,
+    TASK,
+    Flow,
+    FlowTask,
+    TaskSpec,
+)
 from otolith.flows.jobs import awaited
 from otolith.shapes import check_argument
 

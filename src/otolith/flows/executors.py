@@ -36,7 +36,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from otolith.errors import Closed, Invalid
-from otolith.flows.jobs import Job, JobEnd, error_text
+from otolith.flows.jobs import JobEnd, TaskJob, error_text
 
 Wake = Callable[[], None]
 
@@ -50,7 +50,7 @@ class JobHandle:
 
     __slots__ = ("__weakref__", "_wake", "began", "end", "job")
 
-    def __init__(self, job: Job, wake: Wake) -> None:
+    def __init__(self, job: TaskJob, wake: Wake) -> None:
         self.job = job
         self.began: float | None = None
         """When it began, by the clock of the process; None while it waits."""
@@ -82,7 +82,7 @@ class Executor(ABC):
     is_closed = False
 
     @abstractmethod
-    def submit(self, job: Job, wake: Wake) -> JobHandle:
+    def submit(self, job: TaskJob, wake: Wake) -> JobHandle:
         """Begin a job. `wake` is called, from any thread, when it has ended.
 
         Raises:
@@ -134,7 +134,7 @@ class InlineExecutor(Executor):
 
     is_local = True
 
-    def submit(self, job: Job, wake: Wake) -> JobHandle:
+    def submit(self, job: TaskJob, wake: Wake) -> JobHandle:
         """Run a job to its end."""
         self.check_open()
         handle = JobHandle(job, wake)
@@ -161,7 +161,7 @@ class ThreadExecutor(Executor):
         self._lock = Lock()
         self._threads = self._idle = 0
 
-    def submit(self, job: Job, wake: Wake) -> JobHandle:
+    def submit(self, job: TaskJob, wake: Wake) -> JobHandle:
         """Begin a job in a thread that is idle, or in a new one."""
         handle = JobHandle(job, wake)
         with self._lock:
@@ -217,7 +217,7 @@ class ProcessExecutor(Executor):
         # As a pool of the standard library does: at exit, before it waits for all processes.
         util.Finalize(self, _end_all, args=(self._all,), exitpriority=10)
 
-    def submit(self, job: Job, wake: Wake) -> _ProcessHandle:
+    def submit(self, job: TaskJob, wake: Wake) -> _ProcessHandle:
         """Send a job to an idle process, or to a new one."""
         with self._lock:
             self.check_open()
@@ -253,7 +253,7 @@ class _ProcessHandle(JobHandle):
 
     __slots__ = ("process",)
 
-    def __init__(self, job: Job, wake: Wake, process: _JobProcess) -> None:
+    def __init__(self, job: TaskJob, wake: Wake, process: _JobProcess) -> None:
         super().__init__(job, wake)
         self.process = process
 
@@ -382,7 +382,7 @@ def _end_with_parent() -> None:
 # Jobs and ends as bytes, for other processes and machines
 
 
-def job_bytes(job: Job) -> bytes:
+def job_bytes(job: TaskJob) -> bytes:
     """Return a job as bytes; raises whatever pickling its arguments raises."""
     return bytes(ForkingPickler.dumps(job))
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from otolith.errors import Exists, Invalid, KeyNotFound
 from otolith.flows.board import Board
-from otolith.flows.definition import MOST_TASKS, FlowTask, TaskSpec, check_back_to
+from otolith.flows.flow_definition import MOST_TASKS, Flow, FlowTask, TaskSpec, check_back_to
 from otolith.flows.graph import TaskGraph
 from otolith.flows.lifecycle import ENDED, HELD
 from otolith.shapes import check_argument
@@ -108,3 +108,25 @@ def too_many(count: int) -> Invalid:
         f"a run has at most {MOST_TASKS:,} tasks, got {count:,}",
         hint="let one task do many of them, or make several runs",
     )
+
+
+def outdated(board: Board, flow: Flow) -> dict[str, TaskSpec]:
+    """Return the specs of tasks that a flow says otherwise than a run; what has begun stays.
+
+    Raises:
+        Invalid: with them the run would have a cycle.
+    """
+    found: dict[str, TaskSpec] = {}
+    for name, task in flow.tasks.items():
+        if name not in board.graph:
+            found[name] = replace(task.spec, number=len(board.specs) + len(found))
+            continue
+        number = board.graph.number[name]
+        spec = board.specs[number]
+        new = replace(task.spec, number=spec.number, also=spec.also)
+        if new != spec and board.records[number].status not in HELD | ENDED:
+            found[name] = new
+    pairs = zip(board.graph.names, board.specs, strict=True)
+    after = {name: spec.waits_for for name, spec in pairs} if found else {}
+    TaskGraph(after | {name: spec.waits_for for name, spec in found.items()})
+    return found

@@ -21,7 +21,7 @@ from time import perf_counter
 from typing import Any, Protocol, get_type_hints
 
 from otolith.errors import Error, Invalid, Unsupported
-from otolith.flows.definition import FEEDBACK, RESULTS, TASK, FlowTask
+from otolith.flows.flow_definition import FEEDBACK, RESULTS, TASK, FlowTask
 from otolith.shapes import check_argument
 from otolith.state import Misfit, type_check
 from otolith.types import short_repr
@@ -53,7 +53,7 @@ class JobEnd:
 class TaskContext:
     """What a function sees of its task: the parameter `task`."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: TaskJob) -> None:
         self._job = job
         self.name = job.name
         self.run = job.run
@@ -233,7 +233,7 @@ _ELSEWHERE = Elsewhere()
 
 @short_repr("name", "attempt")
 @dataclass(slots=True)
-class Job:
+class TaskJob:
     """One attempt of a task. It can be pickled, and runs in another process without `here`."""
 
     run: str

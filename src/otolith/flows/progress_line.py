@@ -8,6 +8,8 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Protocol
 
+from otolith.shapes import NOTHING, check_argument
+
 _PAUSE_SECONDS = 0.1
 _BAR = 24
 
@@ -59,3 +61,9 @@ class ProgressLine:
         width = shutil.get_terminal_size().columns - 1
         sys.stderr.write(f"\r{line[:width]:<{width}}")
         sys.stderr.flush()
+
+
+def shows_progress(progress: object) -> bool:
+    """Tell whether to show a line: as was asked for, or if standard error is a terminal."""
+    check_argument(progress, "progress", (bool, NOTHING), "True, False or None")
+    return sys.stderr.isatty() if progress is None else bool(progress)

@@ -38,7 +38,7 @@ from otolith.flows.executors import (
     end_from,
     job_bytes,
 )
-from otolith.flows.jobs import Job, JobEnd, error_text
+from otolith.flows.jobs import JobEnd, TaskJob, error_text
 from otolith.shapes import NOTHING, check_argument
 
 _CONNECT_SECONDS = 30
@@ -61,7 +61,7 @@ class DaskExecutor(Executor):
         threads = sum(self._client.nthreads().values()) if slots is None else slots
         self.slots = check_slots(max(1, threads) if slots is None else slots)
 
-    def submit(self, job: Job, wake: Wake) -> _DaskHandle:
+    def submit(self, job: TaskJob, wake: Wake) -> _DaskHandle:
         """Send a job to the cluster."""
         self.check_open()
         handle = _DaskHandle(job, wake)
@@ -115,7 +115,7 @@ class _DaskHandle(JobHandle):
 
     __slots__ = ("future",)
 
-    def __init__(self, job: Job, wake: Wake) -> None:
+    def __init__(self, job: TaskJob, wake: Wake) -> None:
         super().__init__(job, wake)
         self.future: Any = None
 
@@ -160,7 +160,7 @@ class DbosExecutor(Executor):
         if database is not None:
             _launch(self._dbos, database)
 
-    def submit(self, job: Job, wake: Wake) -> JobHandle:
+    def submit(self, job: TaskJob, wake: Wake) -> JobHandle:
         """Begin a workflow for a job."""
         self.check_open()
         handle = JobHandle(job, wake)

@@ -21,7 +21,7 @@ from typing import Any
 from otolith import shapes
 from otolith.core import FLOWS, Branch, Path, StateReader, digest
 from otolith.errors import BadValue, Corrupt, Error, KeyNotFound
-from otolith.flows.definition import TaskSpec
+from otolith.flows.flow_definition import TaskSpec
 from otolith.flows.lifecycle import HELD, TaskRecord
 from otolith.shapes import Shape
 from otolith.types import short_repr

@@ -24,15 +24,16 @@ from typing import Any, NamedTuple
 
 from otolith.core import FLOWS, BareRepo, Branch, differences, is_branch_ref, scope_ref, split_ref
 from otolith.errors import AlreadyCommitted, Error, Exists, Invalid, Unavailable
-from otolith.flows.definition import Flow, check_edited
 from otolith.flows.executors import Executor, JobHandle, Wake
+from otolith.flows.flow_definition import Flow, check_edited
+from otolith.flows.flow_run import FlowRun
 from otolith.flows.forecast import Forecast
-from otolith.flows.jobs import Job, JobEnd
+from otolith.flows.jobs import JobEnd, TaskJob
 from otolith.flows.lifecycle import SETTLED
 from otolith.flows.presence import TTL_SECONDS, WorkerPresence
-from otolith.flows.run import FlowRun, RunProgress, TaskView
+from otolith.flows.run_views import RunProgress, TaskView
+from otolith.flows.run_worker import RunWorker
 from otolith.flows.storage import TASKS, StoredFlow, run_keys
-from otolith.flows.worker import RunWorker
 from otolith.stores import NewsThread
 from otolith.types import short_repr
 
@@ -92,7 +93,7 @@ class _Share(Executor):
         self._worker = worker
         self._executor = executor
 
-    def submit(self, job: Job, wake: Wake) -> JobHandle:
+    def submit(self, job: TaskJob, wake: Wake) -> JobHandle:
         """Begin a job."""
         handle = self._executor.submit(job, partial(self._wake, wake))
         self._count(1)

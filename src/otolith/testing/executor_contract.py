@@ -28,7 +28,7 @@ import pytest
 
 import otolith
 from otolith.errors import Closed
-from otolith.flows import Executor, Flow, Job, JobEnd, JobHandle, TaskContext
+from otolith.flows import Executor, Flow, JobEnd, JobHandle, TaskContext, TaskJob
 
 _SOON_SECONDS = 120.0  # an executor that needs longer is broken, not busy
 _MANY = 60
@@ -476,10 +476,10 @@ class _State:
         raise NotImplementedError
 
 
-def _job(task: Any, **options: Any) -> Job:
+def _job(task: Any, **options: Any) -> TaskJob:
     inputs = {name: options.pop(name) for name in [*options] if name in task.parameters}
     first = {"run": "run", "name": task.name, "attempt": 1, "key": "key", "results": {}}
-    return Job(**{**first, **options}, task=task, inputs=inputs)
+    return TaskJob(**{**first, **options}, task=task, inputs=inputs)
 
 
 def _end(executor: Executor, task: Any, **options: Any) -> JobEnd:

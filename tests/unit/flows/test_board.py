@@ -9,7 +9,7 @@ import otolith
 from otolith.core import Branch
 from otolith.flows import STATUSES, TaskRecord
 from otolith.flows.board import Board
-from otolith.flows.definition import TaskSpec
+from otolith.flows.flow_definition import TaskSpec
 from otolith.flows.storage import HEAD, RunHead, StoredFlow
 
 COUNT = 6

@@ -18,7 +18,7 @@ from otolith.flows import (
     DbosExecutor,
     Flow,
     InlineExecutor,
-    Job,
+    TaskJob,
     ProcessExecutor,
     ThreadExecutor,
     open_executor,
@@ -47,7 +47,7 @@ def leave(folder: str) -> None:
 
 
 def job(task, folder):
-    return Job("run", task.name, 1, "key", task, inputs={"folder": str(folder)}, results={})
+    return TaskJob("run", task.name, 1, "key", task, inputs={"folder": str(folder)}, results={})
 
 
 def until(is_so):
@@ -178,7 +178,7 @@ from pathlib import Path
 from threading import Event
 from time import sleep
 import otolith
-from otolith.flows import Flow, Job, {executor}
+from otolith.flows import Flow, TaskJob, {executor}
 
 place = Path(__file__).parent
 
@@ -211,7 +211,7 @@ with otolith.open("memory:") as repo:
 ENDS = """
 if __name__ == "__main__":
     executor = {executor}(2)  # nobody closes it
-    job = Job("run", "wait", 1, "key", wait, inputs={{"add": 1}}, results={{}})
+    job = TaskJob("run", "wait", 1, "key", wait, inputs={{"add": 1}}, results={{}})
     executor.submit(job, lambda: None)
     while not (place / "waits").exists():
         sleep(0.01)

@@ -11,10 +11,8 @@ is staged on the state that the run was opened from stays staged.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -25,7 +23,6 @@ from msgspec.structs import replace
 
 from otolith.core import Backend, Branch, Commit, Snapshot, StateReader, synchronized
 from otolith.errors import (
-    BadValue,
     Busy,
     CodeEdited,
     Conflict,
@@ -43,8 +40,9 @@ from otolith.flows.decomposition import (
     approved,
     proposed,
 )
-from otolith.flows.definition import (
-    MOST_TASKS,
+from otolith.flows.executors import Executor, InlineExecutor, ThreadExecutor, check_slots
+from otolith.flows.expansion import expanded, outdated
+from otolith.flows.flow_definition import (
     Flow,
     FlowTask,
     TaskSpec,
@@ -52,84 +50,21 @@ from otolith.flows.definition import (
     check_name,
     task_name,
 )
-from otolith.flows.executors import Executor, InlineExecutor, ThreadExecutor, check_slots
-from otolith.flows.expansion import expanded, too_many
 from otolith.flows.forecast import Forecast, write_picture
 from otolith.flows.graph import TaskGraph
-from otolith.flows.lifecycle import ENDED, HELD, SETTLED, TaskRecord
+from otolith.flows.lifecycle import ENDED, SETTLED, TaskRecord
+from otolith.flows.new_run import check_begin, check_inputs, put_run
 from otolith.flows.pictures import FlowPicture
 from otolith.flows.presence import TTL_SECONDS, WorkerPresence
-from otolith.flows.progress_line import ProgressLine
+from otolith.flows.progress_line import ProgressLine, shows_progress
+from otolith.flows.run_views import RunProgress, TaskChange, TaskView, task_changes
+from otolith.flows.run_worker import RunWorker
 from otolith.flows.schedules import Bottleneck, Estimate, WhatIf
-from otolith.flows.storage import HEAD, INPUTS, RunHead, StoredFlow
-from otolith.flows.worker import RunWorker
+from otolith.flows.storage import HEAD, StoredFlow
 from otolith.owners import is_owner_alive
 from otolith.shapes import NOTHING, check_argument
-from otolith.types import short_repr
 
 R = TypeVar("R")
-_MOST_SHOWN = 20
-
-
-@short_repr("key", "status", "percent", "counts")
-@dataclass(frozen=True, slots=True)
-class RunProgress:
-    """How far a run is."""
-
-    key: str
-    flow: str
-    status: str
-    """`running`, `waiting` for a person, `done`, `failed`, `cancelled`, or `paused`."""
-    total: int
-    counts: Mapping[str, int]
-    """How many tasks have each status."""
-    percent: float
-    """The part of the work that is done: tasks count for as long as they take."""
-    running: Mapping[str, str] = field(default_factory=dict)
-    """The tasks that workers have, each with its worker."""
-    questions: Mapping[str, str] = field(default_factory=dict)
-    """What people are asked, by task."""
-    failures: Mapping[str, str] = field(default_factory=dict)
-    """What went wrong, by task; the first twenty."""
-    created: int = 0
-    """When it began, in microseconds since 1970."""
-    why: str = ""
-    """Why it was paused or cancelled."""
-
-    @property
-    def done(self) -> int:
-        """How many tasks are done or skipped."""
-        return sum(self.counts.get(each, 0) for each in SETTLED)
-
-    @property
-    def is_over(self) -> bool:
-        """Whether nothing can go on by itself."""
-        return self.status != "running"
-
-
-@short_repr("name", "status")
-@dataclass(frozen=True, slots=True)
-class TaskView:
-    """A task of a run: what is to be done, and what has happened to it."""
-
-    name: str
-    spec: TaskSpec
-    record: TaskRecord
-
-    @property
-    def status(self) -> str:
-        """Its status, one of `STATUSES`."""
-        return self.record.status
-
-
-@short_repr("name", "before", "after")
-@dataclass(frozen=True, slots=True)
-class TaskChange:
-    """A task that differs between two runs."""
-
-    name: str
-    before: TaskRecord | None
-    after: TaskRecord | None
 
 
 class FlowRun:
@@ -208,30 +143,7 @@ class FlowRun:
     @synchronized
     def progress(self) -> RunProgress:
         """Return how far the run is."""
-        board = self._look()
-        assert board.head is not None
-        names, records = board.graph.names, board.records
-        expected = board.remaining_seconds
-        spent = board.done_seconds
-        done = sum(board.counts[each] for each in SETTLED)
-        share = spent / (spent + expected) if spent + expected > 0 else done / max(1, len(names))
-        failed, asked = (
-            [*board.marked["failed"]][:_MOST_SHOWN],
-            [*board.marked["waiting"]][:_MOST_SHOWN],
-        )
-        return RunProgress(
-            key=self.key,
-            flow=board.head.flow,
-            status=board.status(),
-            total=len(names),
-            counts={name: count for name, count in board.counts.items() if count},
-            percent=100.0 if names and done == len(names) else min(99.9, round(100 * share, 1)),
-            running={names[each]: records[each].worker for each in board.held},
-            questions={names[each]: records[each].question for each in asked},
-            failures={names[each]: records[each].error for each in failed},
-            created=board.head.created,
-            why=board.head.why,
-        )
+        return RunProgress.of(self.key, self._look())
 
     @synchronized
     def tasks(self) -> list[TaskView]:
@@ -297,15 +209,7 @@ class FlowRun:
     def diff(self, other: FlowRun) -> list[TaskChange]:
         """Return the tasks that differ from another run to this one, such as one on a fork."""
         check_argument(other, "other", FlowRun, "a run")
-        mine = {each.name: each for each in self.tasks()}
-        theirs = {each.name: each for each in other.tasks()}
-        changes = []
-        for name in {**theirs, **mine}:
-            before, after = (side.get(name) for side in (theirs, mine))
-            pair = [None if each is None else each.record for each in (before, after)]
-            if pair[0] != pair[1]:
-                changes.append(TaskChange(name, *pair))
-        return changes
+        return task_changes(other.tasks(), self.tasks())
 
     # How long it takes
 
@@ -399,7 +303,7 @@ class FlowRun:
         self.settle_edited(edited)
         made = InlineExecutor() if workers == 1 else ThreadExecutor(workers)
         chosen = made if executor is None else executor
-        line = ProgressLine(self.progress) if _shows_progress(progress) else None
+        line = ProgressLine(self.progress) if shows_progress(progress) else None
         try:
             with self._presence(chosen.slots, ttl_seconds) as presence:
                 self.worker(chosen, presence).work(
@@ -745,7 +649,26 @@ class FlowRun:
             tasks = approved(approve, tasks)
         return self.expand(under, tasks) if tasks else []
 
-    # Code that came later
+    # Its beginning, and code that came later
+
+    @synchronized
+    def begin(self, flow: Flow, inputs: Mapping[str, Any]) -> None:
+        """Begin the run, unless it has begun: then it must be of this flow, with these inputs.
+
+        Raises:
+            Invalid: inputs are missing or unknown, or the run was begun with others.
+            BadValue: an input cannot be stored.
+        """
+        check_name(self.key, "run")
+        if not self._stored.exists:
+            now, stored = self._now(), StoredFlow(self._journal, self.key)
+            check_begin(flow, inputs)
+            self._journal.transact(
+                lambda _: put_run(stored, flow, inputs, now), f"{self.key}: a run of {flow.name}"
+            )
+            self._follow()
+        check_inputs(self._stored, inputs)
+        self.adopt(flow)
 
     @synchronized
     def adopt(self, flow: Flow) -> None:
@@ -762,34 +685,13 @@ class FlowRun:
                 f"run {self.key} is of the flow {board.head.flow!r}, not {flow.name!r}",
                 hint="give another key",
             )
-        if not self._outdated(board, flow):
+        if not outdated(board, flow):
             return
 
         def add(board: Board, stored: StoredFlow) -> None:
-            specs = self._outdated(board, flow)
-            after = {
-                name: spec.waits_for
-                for name, spec in zip(board.graph.names, board.specs, strict=True)
-            }
-            TaskGraph(after | {name: spec.waits_for for name, spec in specs.items()})
-            stored.put_plan(specs.items())
+            stored.put_plan(outdated(board, flow).items())
 
         self._change(add, f"{self.key}: a newer version of {flow.name}")
-
-    @staticmethod
-    def _outdated(board: Board, flow: Flow) -> dict[str, TaskSpec]:
-        """Return the specs of tasks that the flow says otherwise than the run."""
-        found: dict[str, TaskSpec] = {}
-        for name, task in flow.tasks.items():
-            if name not in board.graph:
-                found[name] = replace(task.spec, number=len(board.specs) + len(found))
-                continue
-            number = board.graph.number[name]
-            spec = board.specs[number]
-            new = replace(task.spec, number=spec.number, also=spec.also)
-            if new != spec and board.records[number].status not in HELD | ENDED:
-                found[name] = new
-        return found
 
 
 def open_run(
@@ -814,67 +716,9 @@ def open_run(
     own = flow.name if key is None and flow is not None else str(key)
     run = FlowRun(state, own, flow, backend=backend, open_state=open_state)
     if flow is not None:
-        _begin(run, flow, inputs)
+        run.begin(flow, inputs)
     elif inputs:
         raise Invalid("inputs are given without a flow", hint=f"state.flow(flow, key={own!r}, …)")
     else:
         run._look()  # noqa: SLF001 - of this module
     return run
-
-
-def _begin(run: FlowRun, flow: Flow, inputs: Mapping[str, Any]) -> None:
-    """Begin a run, or take up the one of the same key.
-
-    Raises:
-        Invalid: inputs are missing or unknown; or there is a run of this key with other inputs.
-        BadValue: an input cannot be stored.
-    """
-    check_name(run.key, "run")
-    if run._stored.exists:  # noqa: SLF001 - of this module
-        run.adopt(flow)
-        known = run.inputs
-        other = [name for name in inputs if name not in known or not _same(run, name, inputs[name])]
-        if other:
-            raise Invalid(
-                f"run {run.key} was begun with another {', '.join(other)}",
-                hint=f"leave it out, or begin another run: state.flow(flow, key=…, {other[0]}=…)",
-            )
-        return
-    flow.check_inputs(inputs)
-    if not flow.tasks:
-        raise Invalid(f"flow {flow.name} has no tasks", hint="@flow.task adds one")
-    if len(flow.tasks) > MOST_TASKS:
-        raise too_many(len(flow.tasks))
-
-    def begin(_: Branch) -> None:
-        stored = StoredFlow(run._journal, run.key)  # noqa: SLF001 - of this module
-        if stored.exists:
-            return
-        now = run._backend_of().clock()  # noqa: SLF001
-        head = RunHead(flow.name, now, resources=flow.resources, rates=flow.rates)
-        stored.put(head.to_data(), HEAD)
-        for name, value in inputs.items():
-            try:
-                stored.put(value, INPUTS, name)
-            except BadValue as error:
-                message = f"the input {name} cannot be stored: {error.message}"
-                raise BadValue(message, hint=error.hint) from None
-        specs = {
-            name: replace(task.spec, number=at)
-            for at, (name, task) in enumerate(flow.tasks.items())
-        }
-        stored.put_plan(specs.items())
-
-    run._journal.transact(begin, f"{run.key}: a run of {flow.name}")  # noqa: SLF001
-    run._follow()  # noqa: SLF001
-
-
-def _same(run: FlowRun, name: str, value: object) -> bool:
-    stored = run._stored  # noqa: SLF001 - of this module
-    cells = stored.state.cells
-    return cells.same(cells.put(value), stored.cell(INPUTS, name))
-
-
-def _shows_progress(progress: object) -> bool:
-    check_argument(progress, "progress", (bool, NOTHING), "True, False or None")
-    return sys.stderr.isatty() if progress is None else bool(progress)

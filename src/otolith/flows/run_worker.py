@@ -20,14 +20,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from math import inf
 from random import random
 from threading import Event
 from time import monotonic
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
-from otolith.core import Branch, Commit, digest, split_ref
+from otolith.core import Branch, Commit
 from otolith.errors import (
     AlreadyCommitted,
     BadValue,
@@ -39,13 +38,12 @@ from otolith.errors import (
     Unavailable,
 )
 from otolith.flows.board import Board
-from otolith.flows.definition import RESULTS as ALL_RESULTS
-from otolith.flows.definition import Flow, FlowTask, TaskSpec
-from otolith.flows.executors import Executor, JobHandle
+from otolith.flows.executors import Executor
 from otolith.flows.expansion import expanded
+from otolith.flows.flow_definition import Flow, TaskSpec
 from otolith.flows.graph import TaskGraph
-from otolith.flows.in_worker import InWorker
-from otolith.flows.jobs import ERROR_LETTERS, Job, JobEnd
+from otolith.flows.job_maker import JobMaker, LeasedTask, TaskLease
+from otolith.flows.jobs import ERROR_LETTERS, JobEnd
 from otolith.flows.lifecycle import HELD, SETTLED, TaskRecord
 from otolith.flows.presence import WorkerPresence
 from otolith.flows.storage import INPUTS, RATES, StoredFlow
@@ -61,39 +59,6 @@ _PATIENCE_SECONDS = 60.0
 _QUEUED_SECONDS = 0.5
 _KNOWN_AFTER = 8
 _NEVER = float("inf")
-
-
-class _Lease(NamedTuple):
-    """A task that this worker has begun in a transaction."""
-
-    number: int
-    attempt: int
-    task: FlowTask
-    memo: bytes
-    code: bytes
-    made_from: bytes
-
-
-@dataclass(slots=True, eq=False)
-class _Running:
-    """A task that this worker has: from the commit that leased it to the one that ends it."""
-
-    number: int
-    attempt: int
-    memo: bytes
-    code: bytes
-    job: Job
-    here: InWorker | None
-    handle: JobHandle | None = None
-
-    def seconds_left(self) -> float:
-        """Return how long it may still run; any time, if nothing is said or it has not begun."""
-        limit, handle = self.job.timeout_seconds, self.handle
-        if limit is None or handle is None or handle.began is None:
-            return inf
-        if handle.end is not None:
-            return limit - handle.end.seconds
-        return handle.began + limit - monotonic()
 
 
 class RunWorker:
@@ -121,20 +86,20 @@ class RunWorker:
         self._executor = executor
         self._presence = presence
         self._worker = presence.worker
-        self._open_state = open_state
         self._clock = clock
-        self._running: dict[int, _Running] = {}
-        self._queued: deque[_Running] = deque()
-        self._ends: list[tuple[_Running, JobEnd]] = []
+        self._running: dict[int, LeasedTask] = {}
+        self._queued: deque[LeasedTask] = deque()
+        self._ends: list[tuple[LeasedTask, JobEnd]] = []
         self._wake = Event()
-        self._codes: dict[str, bytes] = {}
+        self._jobs = JobMaker(
+            journal, key, self.board, open_state=open_state, is_local=executor.is_local
+        )
         self._missing: set[str] = set()
         self._waits: dict[int, tuple[int, float]] = {}  # when pauses are over by our own clock
         self._store = store
         self._listener: NewsThread | None = None
         self._commit_seconds = 0.001
         self._last_start = 0.0
-        self._family = split_ref(journal.ref)[:2]
 
     def __repr__(self) -> str:
         return f"<RunWorker {self._key}, {len(self._running)} running>"
@@ -205,7 +170,7 @@ class RunWorker:
         self._ends = [each for each in self._ends if each not in ends]
         if ends or leased:
             self._commit_seconds += 0.2 * (monotonic() - began - self._commit_seconds)
-        self._queued.extend(map(self._prepare, leased))
+        self._queued.extend(map(self._jobs.prepare, leased))
         self._drop_lost()
         self._submit()
         return bool(ends or leased or self._ends)
@@ -219,7 +184,7 @@ class RunWorker:
         self.board.landed(self._stored)
         return result
 
-    def _message(self, ends: list[tuple[_Running, JobEnd]]) -> str:
+    def _message(self, ends: list[tuple[LeasedTask, JobEnd]]) -> str:
         said = [f"{self.board.graph.names[each.number]} {end.how}" for each, end in ends[:3]]
         more = f" and {len(ends) - 3} more" if len(ends) > 3 else ""
         return f"{self._key}: {', '.join(said) or 'begins'}{more}"
@@ -263,7 +228,7 @@ class RunWorker:
             self._executor.cancel(running.handle)
             self.refused += 1
 
-    def _poll(self, running: _Running) -> None:
+    def _poll(self, running: LeasedTask) -> None:
         end = self._executor.poll(running.handle)
         if running.seconds_left() < 0:
             if end is None:
@@ -296,7 +261,7 @@ class RunWorker:
 
     # One transaction
 
-    def _step(self, ends: list[tuple[_Running, JobEnd]], dead: set[str]) -> list[_Lease]:
+    def _step(self, ends: list[tuple[LeasedTask, JobEnd]], dead: set[str]) -> list[TaskLease]:
         """Stage how jobs ended, what is taken over and what begins; return what this worker got."""
         board, stored = self.board, self._stored
         board.undo()
@@ -328,7 +293,7 @@ class RunWorker:
         mine = [*self._running.values(), *self._queued, *(each for each, _ in self._ends)]
         return not any((each.number, each.attempt) == (number, record.attempt) for each in mine)
 
-    def _is_ours(self, running: _Running) -> bool:
+    def _is_ours(self, running: LeasedTask) -> bool:
         record = self.board.records[running.number]
         same = (record.worker, record.attempt) == (self._worker, running.attempt)
         return same and record.status in HELD
@@ -336,7 +301,7 @@ class RunWorker:
     def _land(
         self,
         stored: StoredFlow,
-        running: _Running,
+        running: LeasedTask,
         end: JobEnd,
         now: int,
         touched: dict[int, None],
@@ -464,9 +429,9 @@ class RunWorker:
 
     # Beginning
 
-    def _lease(self, now: int, touched: dict[int, None]) -> list[_Lease]:
+    def _lease(self, now: int, touched: dict[int, None]) -> list[TaskLease]:
         """Stage that this worker begins as many tasks as it has slots, and return them."""
-        board, leased = self.board, list[_Lease]()
+        board, leased = self.board, list[TaskLease]()
         queued = sum(map(self._is_ours, self._queued))
         free = self._executor.slots - len(self._running) - queued
         most = free + self._ahead()
@@ -490,7 +455,7 @@ class RunWorker:
             elif seconds > 0:
                 board.postpone(number, monotonic() + seconds)
             else:
-                memo, code, made_from = self._memo(spec, task, given)
+                memo, code, made_from = self._jobs.memo(spec, task, given)
                 if record.product and record.memo == memo:  # it was made from the same before
                     self._put(number, record.after(name, "keep", ended=now), touched)
                     continue
@@ -506,7 +471,7 @@ class RunWorker:
                 )
                 self._put(number, new, touched)
                 self._use_rates(spec, now)
-                leased.append(_Lease(number, new.attempt, task, memo, code, made_from))
+                leased.append(TaskLease(number, new.attempt, task, memo, code, made_from))
                 if len(leased) >= most:
                     break
         return leased
@@ -558,70 +523,9 @@ class RunWorker:
                 last = min(self._stored.next_start(name), now + unit)
                 self._stored.put(max(last, now) + unit // count, RATES, name)
 
-    def _memo(
-        self, spec: TaskSpec, task: FlowTask, given: Callable[[str], bytes | None]
-    ) -> tuple[bytes, bytes, bytes]:
-        """Return digests of all that a result is made from, of the code, and of the rest alone."""
-        code = self._codes.get(spec.call)
-        if code is None:
-            code = self._codes[spec.call] = task.code()
-        parts: list[object] = [spec.call, dict(spec.inputs)]
-        records, number = self.board.records, self.board.graph.number
-        parts += [[name, records[number[name]].product] for name in spec.waits_for]
-        names = [each for each in task.parameters if each not in spec.waits_for]
-        parts += [[name, digest(given(name) or b"")] for name in names]
-        made_from = digest(self._journal.cells.encoding.encode(parts))[:16]
-        return digest(made_from + code)[:16], code, made_from
-
-    def _prepare(self, lease: _Lease) -> _Running:
-        """Return a leased task with its arguments, read from what was committed."""
-        number, attempt, task, memo, code, made_from = lease
-        board, stored = self.board, self._stored
-        name, spec, record = board.graph.names[number], board.specs[number], board.records[number]
-        parameters, sees_task = task.parameters, task.takes_context
-        takes_all = sees_task or ALL_RESULTS in parameters
-        wanted = [each for each in spec.waits_for if takes_all or each in parameters]
-        inputs = stored.inputs() if sees_task else stored.inputs(parameters)
-        here, work = None, self._work_key(name, record, made_from)
-        if self._executor.is_local and sees_task:
-            here = InWorker(
-                self._open_state,
-                self._journal.attempts,
-                ref=self._journal.ref,
-                run=self._key,
-                task=name,
-                key=work,
-            )
-        job = Job(
-            run=self._key,
-            name=name,
-            attempt=attempt,
-            key=work,
-            task=task,
-            inputs=inputs,
-            results={each: stored.result(each) for each in wanted},
-            given=dict(spec.inputs),
-            answers=dict(record.answers),
-            feedback=record.feedback,
-            timeout_seconds=spec.timeout / 1_000_000 or None,
-            cancelled=None if here is None else Event(),
-        )
-        if here is not None:
-            job.here = here
-        return _Running(number, attempt, memo, code, job, here)
-
-    def _work_key(self, name: str, record: TaskRecord, made_from: bytes) -> str:
-        """Return a name for this piece of work: the same on every branch, and for every attempt.
-
-        What is made from something else, or asked for again though it was done, is another piece.
-        """
-        assert self.board.head is not None
-        parts = [*self._family, self._key, self.board.head.created, name, record.redone, made_from]
-        return digest(self._journal.cells.encoding.encode(parts))[:16].hex()
-
     # Tasks that edit the state
 
-    def _land_with_edits(self, running: _Running, end: JobEnd) -> None:
+    def _land_with_edits(self, running: LeasedTask, end: JobEnd) -> None:
         """Commit what a task did to the state together with its end (rule 4)."""
         here = running.here
         assert here is not None
@@ -704,7 +608,7 @@ class RunWorker:
         )
 
 
-def _has_edits(running: _Running) -> bool:
+def _has_edits(running: LeasedTask) -> bool:
     return running.here is not None and running.here.has_edits
 
 
