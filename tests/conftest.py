@@ -28,8 +28,8 @@ from tests.servers.redis import redis_url, valkey_url
 
 # Fixtures: servers that are started once, when the first test asks for them.
 __all__ = [
-    "azure_server", "bucket_server", "dask_cluster", "etcd_cluster", "little_room", "pooler_url", "postgres_url",
-    "redis_url", "valkey_url",
+    "azure_server", "bucket_server", "dask_cluster", "etcd_cluster", "little_room", "pooler_url",
+    "postgres_url", "redis_url", "valkey_url",
 ]  # fmt: skip
 
 pytest.register_assert_rewrite("tests.reference")  # so that its assertions explain themselves

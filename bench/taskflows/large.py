@@ -11,7 +11,7 @@ from bench.ground import Ground, tell
 from bench.table import Budget, Figure, Row
 from otolith.flows import Flow, FlowRun, FlowTask, InlineExecutor
 
-_STEPS = 20
+_STEPS = 7  # then it is known that tasks are short, and many share a turn
 _WIDTH = 1000
 
 
