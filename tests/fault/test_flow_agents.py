@@ -52,8 +52,9 @@ def test_a_worker_that_dies_at_an_effect(tmp_path, point):
     assert run_program(*words) == -signal.SIGKILL
     assert run_program(*words) == 0
     asked = check(tmp_path)
-    assert all(asked[f"asked {who} 0"] == 1 for who in ("left", "right")), asked
-    assert asked.total() <= 7  # six questions, and the one in which it died
+    # Three of each agent; what was asked when the process died, and not on record, is asked again.
+    assert max(asked.values()) <= 2
+    assert 6 <= asked.total() <= 8
 
 
 def test_a_worker_that_is_killed_anywhere(tmp_path, rounds):

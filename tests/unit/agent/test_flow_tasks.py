@@ -269,7 +269,8 @@ def test_a_task_that_is_done_again_asks_the_agent_again(state):
 
 def test_editing_what_an_agent_is_told_is_an_edit(state):
     def book_with(text):
-        def book(dest: str) -> str: ...
+        def book(dest: str) -> str:  # type: ignore[empty-body]
+            pass
 
         book.__doc__ = text
         return Agent(ScriptedModel(["booked"])).task(book)
