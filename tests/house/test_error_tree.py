@@ -64,6 +64,7 @@ KINDS = [
     "model_failed",
     "bad_reply",
     "already_committed",
+    "code_edited",
 ]
 
 ALL = [
@@ -85,6 +86,7 @@ ARGUMENTS: dict[str, Any] = {
     "expected": b"\x01" * 32,
     "actual": None,
     "paths": ("plan", "budget"),
+    "tasks": ("search",),
     "path": "plan/budget",
     "values": {"rows": "a generator"},
     "place": "line 3, <state a>",

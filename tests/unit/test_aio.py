@@ -27,11 +27,15 @@ from otolith.errors import (
     ReadOnly,
     RefNotFound,
 )
+from otolith.flows import Flow
 from otolith.statecharts import AGENT
 from otolith.stores import KVStore
 from tests.patience import HANG_SECONDS
 
 """How long anything is waited for before it is taken for stuck."""
+
+FLOW = Flow("f")
+FLOW.task(lambda: 1, name="one")
 
 
 def looped(test):
@@ -843,6 +847,7 @@ def pairs():
             ]
             events = [state.events, await state.events.append("note")]
             rooms = [state.conversation, state.memory, await state.lifecycle(AGENT)]
+            rooms.append(await state.flow(FLOW))
             async with await state.workspace() as workspace:
                 mirrors += [*events, state.frame("frame"), *rooms, workspace]
             mirrors += await _team_mirrors(repo)

@@ -13,6 +13,7 @@ import pytest
 
 from otolith import aio
 from otolith.errors import Closed, Invalid, KeyNotFound
+from otolith.flows import Flow
 from otolith.statecharts import Chart
 from tests.patience import HANG_SECONDS
 from tests.unit.test_aio import looped
@@ -291,3 +292,34 @@ async def test_steps_that_run_keep_no_thread_from_other_sessions(tmp_path, monke
                 await step
 
             assert await other["a"] == 1
+
+
+# flows
+
+
+@looped
+async def test_a_run_is_worked_on_while_it_is_looked_at_and_cancelled():
+    begun, go = threading.Event(), threading.Event()
+    flow = Flow("trip")
+
+    @flow.task
+    def search():
+        begun.set()
+        assert go.wait(HANG_SECONDS)
+        return 1
+
+    flow.task(lambda search: search + 1, name="choose", after=search)
+    async with aio.Versioned.open() as state:
+        run = await state.flow(flow, key="trip")
+        working = asyncio.create_task(run.work(2))
+        assert await asyncio.to_thread(begun.wait, HANG_SECONDS)
+        assert (await run.progress()).running.keys() == {"search"}
+        await run.cancel()
+        go.set()
+        assert (await working).status == "cancelled"
+
+        await run.retry()
+        assert (await run.work()).status == "done"
+        assert await run.result("choose") == 2
+        assert [each.key for each in await state.flows()] == ["trip"]
+        assert await (await (await state.at("@")).flow(key="trip")).status() == "done"

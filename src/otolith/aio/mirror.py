@@ -49,6 +49,7 @@ _EFFECTS = "what carrying out effects needs of a machine; not for programs"
 _PLAIN = "a part of the plain repo: it is at `.plain`"
 
 NOT_MIRRORED = {
+    "Conversation.dialogue": "makes messages and stores nothing; it is at `.plain`",
     "EventLog.contains": "no two events are equal",
     "EventLog.count": "no two events are equal",
     "EventLog.index": "an event knows its index",
@@ -69,6 +70,10 @@ NOT_MIRRORED = {
     "encoding": _PLAIN,
     "extend_cell": _PLUMBING,
     "extend_reserved": _PLUMBING,
+    "FlowRun.begin": "what `await state.flow(flow)` does",
+    "FlowRun.settle_edited": "what `work` does first",
+    "FlowRun.worker": "for programs that run several workers; they are plain",
+    "hold_commits": _PLUMBING,
     "lock": "the lane of a state keeps others out",
     "path": "the caller that made the handle has it",
     "remotes": _PLAIN,
@@ -101,6 +106,7 @@ _CALLS_OUT = frozenset(
         "carry_out",
         "propose",
         "resolve_all",
+        *("work", "decompose"),
         *("push", "pull", "fetch", "clone", "mirror"),
     }
 )

@@ -14,6 +14,7 @@ from typing import Any, Self
 from otolith import (
     conversation,
     core,
+    flows,
     memory,
     opening,
     session,
@@ -99,6 +100,13 @@ class Machine(Mirror, plain=statecharts.Machine, known=("name", "chart")):
 
     Handlers of effects run in the thread of the state, so they must not await the state; an async
     one runs in an event loop of its own.
+    """
+
+
+class FlowRun(Mirror, plain=flows.FlowRun, known=("key", "flow"), apart=("work",)):
+    """A run of a flow: `await (await state.flow(flow, dest="NYC")).work()`.
+
+    It is worked on in a thread of its own: meanwhile the run can be looked at, and cancelled.
     """
 
 

@@ -19,13 +19,9 @@ from pathlib import Path
 from threading import RLock
 from typing import Any, Literal, TypeVar
 
-from msgspec.structs import replace
-
 from otolith.core import Backend, Branch, Commit, Snapshot, StateReader, synchronized
 from otolith.errors import (
-    Busy,
     CodeEdited,
-    Conflict,
     IllegalTransition,
     Invalid,
     KeyNotFound,
@@ -52,16 +48,17 @@ from otolith.flows.flow_definition import (
 )
 from otolith.flows.forecast import Forecast, write_picture
 from otolith.flows.graph import TaskGraph
-from otolith.flows.lifecycle import ENDED, SETTLED, TaskRecord
+from otolith.flows.in_worker import settle_effect
+from otolith.flows.lifecycle import SETTLED, TaskRecord
 from otolith.flows.new_run import check_begin, check_inputs, put_run
 from otolith.flows.pictures import FlowPicture
 from otolith.flows.presence import TTL_SECONDS, WorkerPresence
 from otolith.flows.progress_line import ProgressLine, shows_progress
+from otolith.flows.redo import done_again
 from otolith.flows.run_views import RunProgress, TaskChange, TaskView, task_changes
 from otolith.flows.run_worker import RunWorker
 from otolith.flows.schedules import Bottleneck, Estimate, WhatIf
 from otolith.flows.storage import HEAD, StoredFlow
-from otolith.owners import is_owner_alive
 from otolith.shapes import NOTHING, check_argument
 
 R = TypeVar("R")
@@ -444,26 +441,12 @@ class FlowRun:
                 for each, record in enumerate(board.records)
                 if record.status in ("failed", "cancelled")
             ]
-            found: dict[str, None] = {}
-            now = self._now()
-            for number in numbers:
-                name, record = board.graph.names[number], board.records[number]
-                redone = record.redone + (record.status == "done")  # else it is the same work
-                new = replace(
-                    record.after(name, "again", memo=b"", error="", feedback="", question=""),
-                    failures=0, lost=0, backs=0, answers={}, redone=redone,
-                    not_before=now,
-                )  # fmt: skip
-                self._record(board, stored, name, new)
-                found[name] = None
-            for name in [each for one in [*found] for each in board.graph.downstream(one)]:
-                record = board.records[board.graph.number[name]]
-                if name not in found and record.status in ENDED | {"waiting"}:
-                    self._record(board, stored, name, record.after(name, "again", failures=0))
-                    found[name] = None
+            found = done_again(board, numbers, self._now())
+            for number, record in found.items():
+                self._record(board, stored, board.graph.names[number], record)
             if board.head.status == "cancelled":
                 stored.put(board.head.as_status("open").to_data(), HEAD)
-            return [*found]
+            return [board.graph.names[each] for each in found]
 
         names = ", ".join(map(task_name, tasks)) or "what failed"
         return self._change(again, f"{self.key}: again: {names}")
@@ -565,16 +548,7 @@ class FlowRun:
             KeyNotFound: nothing was begun under this key.
             Invalid: its outcome is known.
         """
-        attempts = self._journal.attempts()
-        found = attempts.find(key)
-        if found is None:
-            raise KeyNotFound(f"nothing was begun under the key {key!r}", hint="see the error")
-        if found.status not in ("begun", "unknown"):
-            raise Invalid(f"its outcome is known: {found.status}", hint="nothing is left to decide")
-        if found.status == "begun" and is_owner_alive(found.by):
-            raise Busy("a process is in the middle of it", hint="let it end; settle it if it dies")
-        if not attempts.swap(key, found, found.settled(happened=happened, result=result)):
-            raise Conflict(f"the outcome of {key!r} has just changed", hint="look again")
+        settle_effect(self._journal.attempts(), key, happened=happened, result=result)
 
     # Decomposition
 

@@ -29,7 +29,11 @@ from typing import Any
 from otolith.core import Attempt, Attempts, Branch, Commit, digest, scope_ref, split_ref
 from otolith.errors import (
     BadValue,
+    Busy,
+    Conflict,
     EffectUnknown,
+    Invalid,
+    KeyNotFound,
     MergeConflict,
     NotFound,
     RefExists,
@@ -226,6 +230,25 @@ class InWorker:
         ended = found.ended("done", result=answer)
         attempts.swap(key, found, ended)
         return ended
+
+
+def settle_effect(attempts: Attempts, key: str, *, happened: bool, result: object) -> None:
+    """Decide whether an effect has happened whose outcome is unknown.
+
+    Raises:
+        KeyNotFound: nothing was begun under this key.
+        Invalid: its outcome is known.
+        Busy: a process is in the middle of it.
+    """
+    found = attempts.find(key)
+    if found is None:
+        raise KeyNotFound(f"nothing was begun under the key {key!r}", hint="see the error")
+    if found.status not in ("begun", "unknown"):
+        raise Invalid(f"its outcome is known: {found.status}", hint="nothing is left to decide")
+    if found.status == "begun" and is_owner_alive(found.by):
+        raise Busy("a process is in the middle of it", hint="let it end; settle it if it dies")
+    if not attempts.swap(key, found, found.settled(happened=happened, result=result)):
+        raise Conflict(f"the outcome of {key!r} has just changed", hint="look again")
 
 
 def unknown_effect(key: str, name: str, why: str) -> EffectUnknown:

@@ -18,15 +18,29 @@ class Shown(Protocol):
     """What a line shows of a run."""
 
     @property
-    def key(self) -> str: ...
+    def key(self) -> str:
+        """The name of the run."""
+        ...
+
     @property
-    def total(self) -> int: ...
+    def total(self) -> int:
+        """How many tasks it has."""
+        ...
+
     @property
-    def percent(self) -> float: ...
+    def percent(self) -> float:
+        """The part of the work that is done."""
+        ...
+
     @property
-    def status(self) -> str: ...
+    def status(self) -> str:
+        """How it is."""
+        ...
+
     @property
-    def done(self) -> int: ...
+    def done(self) -> int:
+        """How many tasks are done."""
+        ...
 
 
 class ProgressLine:

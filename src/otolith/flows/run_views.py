@@ -1,4 +1,4 @@
-"""What is shown of a run: how far it is, its tasks, and how they differ from those of another."""
+"""Views of a run: how far it is, its tasks, and how they differ from those of another."""
 
 from __future__ import annotations
 

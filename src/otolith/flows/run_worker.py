@@ -41,11 +41,11 @@ from otolith.flows.board import Board
 from otolith.flows.executors import Executor
 from otolith.flows.expansion import expanded
 from otolith.flows.flow_definition import Flow, TaskSpec
-from otolith.flows.graph import TaskGraph
 from otolith.flows.job_maker import JobMaker, LeasedTask, TaskLease
 from otolith.flows.jobs import ERROR_LETTERS, JobEnd
-from otolith.flows.lifecycle import HELD, SETTLED, TaskRecord
+from otolith.flows.lifecycle import HELD, TaskRecord
 from otolith.flows.presence import WorkerPresence
+from otolith.flows.redo import sent_back
 from otolith.flows.storage import INPUTS, RATES, StoredFlow
 from otolith.stores import NewsThread, Store
 
@@ -360,7 +360,8 @@ class RunWorker:
             record = record.after(name, "return")
             is_own = spec.back_to in ("", name)
             if not is_own and record.backs < spec.backs and spec.back_to in self.board.graph:
-                self._send_back(number, record, text, now, touched)
+                for each, new in sent_back(self.board, number, record, text).items():
+                    self._put(each, new, touched)
                 return
         if record.failures < spec.retries:
             pause = min(_LONGEST_PAUSE, spec.pause << min(record.failures, 40))
@@ -372,27 +373,6 @@ class RunWorker:
         else:
             new = record.after(name, "fail", failures=record.failures + 1, error=text)
         self._put(number, new, touched)
-
-    def _send_back(
-        self, number: int, record: TaskRecord, why: str, now: int, touched: dict[int, None]
-    ) -> None:
-        """Stage that an earlier task, and all between the two, are done again."""
-        board, graph = self.board, self.board.graph
-        name, target = graph.names[number], graph.number[board.specs[number].back_to]
-        new = record.after(
-            name, "send back", backs=record.backs + 1, error=why,
-            retried=record.retried + record.ran,
-        )  # fmt: skip
-        self._put(number, new, touched)
-        after_target = {graph.number[each] for each in graph.downstream(graph.names[target])}
-        for each in [target, *(after_target & _before(graph, number))]:
-            found = board.records[each]
-            if found.status not in SETTLED:
-                continue
-            again = found.after(graph.names[each], "again", failures=0, memo=b"")
-            if each == target:
-                again = again.after(name, feedback=why, redone=found.redone + 1)
-            self._put(each, again, touched)
 
     def _lose(self, number: int, now: int, touched: dict[int, None], why: str = "") -> None:
         """Stage that a task is free again, because its worker is gone, or lost its job."""
@@ -610,14 +590,3 @@ class RunWorker:
 
 def _has_edits(running: LeasedTask) -> bool:
     return running.here is not None and running.here.has_edits
-
-
-def _before(graph: TaskGraph, number: int) -> set[int]:
-    """Return all tasks that come before one, near or far."""
-    found, left = set[int](), [number]
-    while left:
-        for each in graph.before[left.pop()]:
-            if each not in found:
-                found.add(each)
-                left.append(each)
-    return found

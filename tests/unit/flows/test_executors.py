@@ -18,8 +18,8 @@ from otolith.flows import (
     DbosExecutor,
     Flow,
     InlineExecutor,
-    TaskJob,
     ProcessExecutor,
+    TaskJob,
     ThreadExecutor,
     open_executor,
 )
