@@ -923,8 +923,9 @@ def test_a_verb_is_called_the_way_the_plain_one_is(pairs):
 
 def _parameters(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
     given = node.args
-    rest = [each for each in (given.vararg, given.kwarg) if each is not None]
-    named = (*given.posonlyargs, *given.args, *given.kwonlyargs, *rest)
+    several = [] if given.vararg is None else [given.vararg]
+    others = [] if given.kwarg is None else [given.kwarg]
+    named = (*given.posonlyargs, *given.args, *several, *given.kwonlyargs, *others)
     return [each.arg for each in named]
 
 
