@@ -101,7 +101,7 @@ class Board:
             Corrupt: what is stored cannot be read.
         """
         cells = stored.state.cells
-        head, plan, tasks = (stored.cell(part) for part in (HEAD, PLAN, TASKS))
+        head, plan, tasks = map(stored.look(), (HEAD, PLAN, TASKS))
         last_head, last_plan, last_tasks = self._seen
         if self.head is None or not cells.same(head, last_head):
             self.head = stored.head()

@@ -134,12 +134,12 @@ class StoredFlow:
         """Return the cell of a part of the run; None if it is not there."""
         return self.state.cell_at((*self._path, *parts))
 
-    def look(self, part: str) -> Callable[[str], bytes | None]:
-        """Return a function that returns the cells of a part by name, to look up many.
+    def look(self, *parts: str) -> Callable[[str], bytes | None]:
+        """Return a function that returns the cells of the run, or of a part, by name.
 
-        It does not see what is staged afterwards.
+        It is for looking up several, and does not see what is staged afterwards.
         """
-        cells, cell = self.state.cells, self.cell(part)
+        cells, cell = self.state.cells, self.cell(*parts)
         if cell is None:
             return lambda name: None
         find, key = cells.entries_of(cell), cells.encoding.key
