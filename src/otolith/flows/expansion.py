@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from otolith.errors import Exists, Invalid, KeyNotFound
 from otolith.flows.board import Board
-from otolith.flows.flow_definition import MOST_TASKS, Flow, FlowTask, TaskSpec, check_back_to
+from otolith.flows.flow_definition import MOST_TASKS, Flow, FlowTask, TaskSpec, check_back_to, check_needs
 from otolith.flows.graph import TaskGraph
 from otolith.flows.lifecycle import ENDED, HELD
 from otolith.shapes import check_argument
@@ -52,6 +52,7 @@ def expanded(
     graph.add({name: spec.after for name, spec in specs.items()}, links)
     for name, spec in specs.items():
         check_back_to(graph, name, spec)
+        check_needs(name, spec, board.head.resources)
     return specs | later
 
 

@@ -283,6 +283,7 @@ class Flow:
                 f"task {task.name} calls {spec.call!r}, and the flow has no such function",
                 hint=f"it has: {', '.join(self.functions) or 'none'}",
             )
+        check_needs(task.name, spec, self.resources)
         self.graph.add({task.name: spec.after})
         self.tasks[task.name] = task
         if task.function is not None:
@@ -365,6 +366,21 @@ def check_edited(edited: object) -> str:
     if edited not in ("ask", "keep", "rerun"):
         raise Invalid(f"edited must be 'ask', 'keep' or 'rerun', got {edited!r}")
     return str(edited)
+
+
+def check_needs(name: str, spec: TaskSpec, resources: Mapping[str, int]) -> None:
+    """Refuse a task that needs more of something than there is: it could never begin.
+
+    Raises:
+        Invalid: it does.
+    """
+    for each, units in spec.needs.items():
+        there = resources.get(each, 1)
+        if units > there:
+            raise Invalid(
+                f"task {name} needs {units} of {each}, and the flow has {there}",
+                hint=f"Flow(…, resources={{{each!r}: {units}}}) has as many",
+            )
 
 
 def check_back_to(graph: TaskGraph, name: str, spec: TaskSpec) -> None:

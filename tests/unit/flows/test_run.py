@@ -221,6 +221,7 @@ def test_a_flow_is_checked_when_it_is_made():
         ({"timeout": "soon"}, "timeout must be a time"),
         ({"timeout": 0}, "timeout must be a time"),
         ({"needs": {"api": 0}}, "at least 1, got 0"),
+        ({"needs": {"api": 2}}, "needs 2 of api, and the flow has 1"),
         ({"needs": "api"}, "needs must be"),
         ({"validate": 3}, "validate must be a function"),
         ({"after": 3}, "after must be a task or several"),
