@@ -12,7 +12,14 @@ from msgspec.structs import replace
 
 from otolith.errors import Exists, Invalid, KeyNotFound
 from otolith.flows.board import Board
-from otolith.flows.flow_definition import MOST_TASKS, Flow, FlowTask, TaskSpec, check_back_to, check_needs
+from otolith.flows.flow_definition import (
+    MOST_TASKS,
+    Flow,
+    FlowTask,
+    TaskSpec,
+    check_back_to,
+    check_needs,
+)
 from otolith.flows.graph import TaskGraph
 from otolith.flows.lifecycle import ENDED, HELD
 from otolith.shapes import check_argument
