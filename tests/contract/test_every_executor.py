@@ -41,10 +41,10 @@ class TestDask(ExecutorContract):
 
     @pytest.fixture(autouse=True)
     def _cluster(self, dask_cluster):
-        self.cluster = dask_cluster
+        self.address = dask_cluster
 
     def make(self, folder):
-        return DaskExecutor(self.cluster.scheduler_address)
+        return DaskExecutor(self.address)
 
 
 class TestDbos(ExecutorContract):
