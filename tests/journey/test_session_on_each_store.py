@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import re
+import runpy
 import tempfile
 from pathlib import Path
 from typing import Protocol
@@ -13,6 +14,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from otolith import open as open_repo
 from otolith.cli import program
 from otolith.stores import without_secrets
 from tests.servers import postgres, redis
@@ -34,6 +36,20 @@ class Asker(Orchestrator):
         if s.phase == "planning":
             return s.to_executing().ask("Which seat?")
         return s.to_done("ok")
+"""
+
+FLOW = """
+from otolith.flows import Flow
+
+trip = Flow("trip")
+
+@trip.task
+def search(dest: str) -> list[str]:
+    return [f"{dest} 7:40"]
+
+@trip.task(after=search)
+def choose(search) -> str:
+    return search[0]
 """
 
 CELLS = """
@@ -84,7 +100,12 @@ def otolith(tmp_path: Path, url: str, verbs: set[str], monkeypatch: pytest.Monke
     folder.mkdir()
     monkeypatch.chdir(folder)
     monkeypatch.setattr(tempfile, "tempdir", str(folder))  # what is left there is found below
-    for name, text in {"clerk.py": BOT, "cells.py": CELLS, "door.json": CHART}.items():
+    for name, text in {
+        "clerk.py": BOT,
+        "cells.py": CELLS,
+        "door.json": CHART,
+        "flow.py": FLOW,
+    }.items():
         (folder / name).write_text(text)
 
     def run(*words: str, code: int = 0, input: str | None = None) -> str:
@@ -111,6 +132,7 @@ def test_every_command_works_on_every_store(
     _run_code(otolith)
     _run_agents(otolith)
     _work_as_a_team(otolith)
+    _work_on_a_flow(otolith, url)
     _copy(otolith, tmp_path)
     _maintain(otolith, url)
     otolith("help", "log")
@@ -126,6 +148,14 @@ def _work_as_a_team(otolith: Terminal) -> None:
     assert "hi" in otolith("team", "messages", "--as", "bob", "--team", "crew")
     assert "plan" in otolith("team", "show", "--team", "crew")
     assert "crew" in otolith("teams")
+
+
+def _work_on_a_flow(otolith: Terminal, url: str) -> None:
+    code = runpy.run_path("flow.py")
+    with open_repo(url) as repo:
+        repo.session("lab").flow(code["trip"], dest="NYC")
+    assert "2 of 2" in otolith("worker", "--code", "flow.py:trip", "--once")
+    assert "done" in otolith("-s", "lab", "flow", "list")
 
 
 def _edit_and_look(otolith: Terminal) -> None:

@@ -150,6 +150,8 @@ class Agent:
 
     def run_in_task(self, task: TaskContext, arguments: Mapping[str, Any]) -> Any:
         """Answer a request in a task of a flow: `task.call(agent, input=…)`."""
+        check_argument(task, "task", TaskContext, "the context of a task")
+        check_argument(arguments, "arguments", Mapping, "arguments by name")
         return self.orchestrator().run_in_task(task, arguments, **self._limits)
 
     @property

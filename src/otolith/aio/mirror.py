@@ -74,6 +74,7 @@ NOT_MIRRORED = {
     "FlowRun.settle_edited": "what `work` does first",
     "FlowRun.worker": "for programs that run several workers; they are plain",
     "hold_commits": _PLUMBING,
+    "look_only": _PLUMBING,
     "lock": "the lane of a state keeps others out",
     "path": "the caller that made the handle has it",
     "remotes": _PLAIN,
