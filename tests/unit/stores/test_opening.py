@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -208,3 +209,10 @@ def test_the_file_is_kept_as_the_design_says(tmp_path):
     assert {name: connection.pragma(name) for name in settings} == settings
     assert connection.pragma("journal_size_limit") >= 16 << 20
     store.close()
+
+
+def test_a_store_that_several_make_at_once_is_made_once(tmp_path):
+    for number in range(25):
+        with ThreadPoolExecutor(6) as pool:  # an error of one is raised here
+            for store in pool.map(SqliteStore, [tmp_path / f"{number}.db"] * 6):
+                store.close()

@@ -35,6 +35,7 @@ import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from time import monotonic, sleep
 from urllib.parse import quote
@@ -337,7 +338,7 @@ def _set_up_writer(connection: apsw.Connection, file: StoreFile, *, create: bool
             connection.execute(line)
     if connection.pragma("journal_mode") != "wal":
         check_schema(connection, file.path, create=create)
-        connection.pragma("journal_mode", "wal")
+        _switch_to_wal(connection, _busy_handler(file.busy_timeout_seconds))
     connection.pragma("synchronous", "full" if file.durability == "full" else "normal")
     connection.pragma("journal_size_limit", _WAL_BYTES)
     connection.pragma("wal_autocheckpoint", _CHECKPOINT_PAGES)
@@ -346,6 +347,18 @@ def _set_up_writer(connection: apsw.Connection, file: StoreFile, *, create: bool
         connection.pragma("checkpoint_fullfsync", 1)
     _set_pragmas(connection)
     check_schema(connection, file.path, create=create)
+
+
+def _switch_to_wal(connection: apsw.Connection, wait: Callable[[int], bool]) -> None:
+    """Write a log from now on. SQLite asks no busy handler here, so this waits by itself."""
+    for tries in count():
+        try:
+            connection.pragma("journal_mode", "wal")
+        except apsw.BusyError:
+            if not wait(tries):
+                raise
+        else:
+            return
 
 
 def _busy_handler(seconds: float) -> Callable[[int], bool]:
