@@ -637,10 +637,13 @@ class FlowRun:
         if not self._stored.exists:
             now, stored = self._now(), StoredFlow(self._journal, self.key)
             check_begin(flow, inputs)
-            self._journal.transact(
+            is_new = self._journal.transact(
                 lambda _: put_run(stored, flow, inputs, now), f"{self.key}: a run of {flow.name}"
             )
             self._follow()
+            if is_new:
+                self.flow = flow
+                return
         check_inputs(self._stored, inputs)
         self.adopt(flow)
 

@@ -26,14 +26,14 @@ def check_begin(flow: Flow, inputs: Mapping[str, Any]) -> None:
         raise too_many(len(flow.tasks))
 
 
-def put_run(stored: StoredFlow, flow: Flow, inputs: Mapping[str, Any], now: int) -> None:
-    """Stage a new run, unless there is one of its key by now.
+def put_run(stored: StoredFlow, flow: Flow, inputs: Mapping[str, Any], now: int) -> bool:
+    """Stage a new run, unless there is one of its key by now; return whether there was none.
 
     Raises:
         BadValue: an input cannot be stored.
     """
     if stored.exists:
-        return
+        return False
     head = RunHead(flow.name, now, resources=flow.resources, rates=flow.rates)
     stored.put(head.to_data(), HEAD)
     for name, value in inputs.items():
@@ -44,6 +44,7 @@ def put_run(stored: StoredFlow, flow: Flow, inputs: Mapping[str, Any], now: int)
             raise BadValue(message, hint=error.hint) from None
     tasks = enumerate(flow.tasks.items())
     stored.put_plan((name, replace(task.spec, number=number)) for number, (name, task) in tasks)
+    return True
 
 
 def check_inputs(stored: StoredFlow, inputs: Mapping[str, Any]) -> None:
