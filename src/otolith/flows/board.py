@@ -14,9 +14,11 @@ Rules
 
 from __future__ import annotations
 
+import gc
 import heapq
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple, TypeAlias
 
 from otolith.core import Cells, differences
@@ -60,6 +62,22 @@ class CallTimes(NamedTuple):
         if self.number < 2:
             return 0.0
         return float(max(0.0, self.squares / self.number - self.mean**2) ** 0.5)
+
+
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """Pause the collector of garbage, while much is made that stays.
+
+    To look through all of it again and again takes as long as making it.
+    """
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 class Board:
@@ -106,7 +124,8 @@ class Board:
         if self.head is None or not cells.same(head, last_head):
             self.head = stored.head()
         if last_plan is None or not cells.same(plan, last_plan):
-            self._load(stored)
+            with _without_collection():
+                self._load(stored)
         elif not cells.same(tasks, last_tasks):
             for name in self._changed(cells, last_tasks, tasks):
                 if name in self.graph:
