@@ -11,6 +11,7 @@ python3 dev.py bench agent                   conversations, and what a model is 
 python3 dev.py bench remote                  stores on servers, tiers, and copies between stores
 python3 dev.py bench teams                   processes that share one state
 python3 dev.py bench flows                   graphs of tasks: plans, schedules, durable steps
+python3 dev.py bench profiles                what is known about a user, and found again
 python3 dev.py bench profile commit-10k      where the time of one kind of work goes
 """
 
@@ -62,6 +63,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="dev.py bench", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     suites = ("core", "state", "workspace", "lifecycle", "agent", "remote", "teams", "flows")
+    suites += ("profiles",)
     parser.add_argument("suite", nargs="?", default="core", choices=(*suites, "profile"))
     parser.add_argument("names", nargs="*", help="kinds or rows; for profile, what to profile")
     parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that it runs")
