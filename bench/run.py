@@ -58,13 +58,31 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
+SUITES = (
+    *("core", "state", "workspace", "lifecycle", "agent"),
+    *("remote", "teams", "flows", "profiles"),
+)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="dev.py bench", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    suites = ("core", "state", "workspace", "lifecycle", "agent", "remote", "teams", "flows")
-    suites += ("profiles",)
-    parser.add_argument("suite", nargs="?", default="core", choices=(*suites, "profile"))
+    choices = [
+        *[
+            "core",
+            "state",
+            "workspace",
+            "lifecycle",
+            "agent",
+            "remote",
+            "teams",
+            "flows",
+            "profiles",
+            "profile",
+        ]
+    ]
+    parser.add_argument("suite", nargs="?", default="core", choices=choices)
     parser.add_argument("names", nargs="*", help="kinds or rows; for profile, what to profile")
     parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that it runs")
     parser.add_argument("--json", metavar="FILE", help="also write everything there")

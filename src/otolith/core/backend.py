@@ -124,8 +124,8 @@ class Backend:
         self.encoding = Encoding(codec)
         self.objects = Objects(store, cache_bytes=cache_bytes, load_limit_bytes=load_limit_bytes)
         self.graph = Graph(self.objects)
-        self.refs = Refs(store, self.graph)
         self.config = Config.of(store, self.encoding, entropy=entropy, now=clock)
+        self.refs = Refs(store, self.graph, self.config.salt)
 
     def cells(self) -> Cells:
         """Return cells over a new buffer, to read values and to stage new ones."""
@@ -165,4 +165,4 @@ class Backend:
         needs = () if new is None else (new.hash,)
         swap = Swap(ref, old, new.hash if new is not None else None)
         carried = {**self.fences(), **fences}
-        self.store.write(Batch((), [swap], carried, needs, time=self.clock(), note=note))
+        self.refs.write(Batch((), [swap], carried, needs, time=self.clock(), note=note))

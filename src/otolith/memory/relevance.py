@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from otolith.errors import BadValue
@@ -40,8 +41,9 @@ _MIN_SCORE, _MIN_CUT_TOKENS = 0.01, 8
 class NoteIndex:
     """The words of notes; a note whose text has changed is read again."""
 
-    def __init__(self) -> None:
-        self._index = TextIndex[str](prefixes=True)
+    @cached_property
+    def _index(self) -> TextIndex[str]:
+        return TextIndex(prefixes=True)
 
     def relevances(self, query: str, notes: Iterable[Note]) -> dict[str, float]:
         """Return the relevance of each of these notes, by key."""
