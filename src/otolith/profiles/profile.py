@@ -13,7 +13,7 @@ from datetime import datetime
 from itertools import islice
 from typing import Any
 
-from otolith.core import PROFILE, Blame, Commit, Path, Snapshot, StateReader
+from otolith.core import PROFILE, Blame, Branch, Commit, Path, Snapshot, StateReader
 from otolith.durations import Duration, duration_microseconds
 from otolith.errors import BadValue, CommitNotFound, Invalid, KeyNotFound, ReadOnly, Unsupported
 from otolith.profiles import profile_export, statements
@@ -521,6 +521,11 @@ class Profile:
         """Commit the state of the user: `profile.state.commit`."""
         commit: Commit = self.state.commit(message, **options)  # type: ignore[attr-defined]
         return commit
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether there is nothing to commit in the state of the user."""
+        return isinstance(self.state, Branch) and self.state.is_clean
 
     # For statements
 
