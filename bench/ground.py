@@ -93,10 +93,15 @@ class Sizes:
     plans: int = 5
     crowd_tasks: int = 1000
     fork_megabytes: int = 50
+    # What is known about a user
+    simulated_users: int = 120
+    explicit_settings: int = 10_000
     traces: int | None = None  # all of them
 
 
 QUICK = Sizes(
+    simulated_users=3,
+    explicit_settings=200,
     few_keys=10,
     some_keys=100,
     many_keys=2000,

@@ -17,6 +17,7 @@ from otolith.core import (
     CONVERSATION,
     LOOP,
     MEMORY,
+    PROFILE,
     WORKSPACE,
     Branch,
     Change,
@@ -43,10 +44,10 @@ _MAX_LINES, _LINE, _ARGUMENTS, _REPR = 20, 300, 160, 80
 
 
 class ChangeLine(NamedTuple):
-    """One change of a conversation, of the memory, or of a run."""
+    """One change of a conversation, of the memory, of a run, or of what is known about a user."""
 
     what: str
-    """message, goal, task, step, note, call or run."""
+    """message, goal, task, step, note, call, run or profile."""
     name: str
     how: str
     """added, changed or removed."""
@@ -183,6 +184,7 @@ def _agent_changes(states: _States) -> Iterator[AgentChange]:
     yield from _message_changes(states)
     yield from _memory_changes(states)
     yield from _run_changes(states)
+    yield from _profile_changes(states)
 
 
 def _message_changes(states: _States) -> Iterator[AgentChange]:
@@ -372,3 +374,42 @@ def _run_head(state: StateReader | None, name: str) -> dict[str, Any] | None:
 def _progress(head: dict[str, Any]) -> tuple[Any, ...]:
     """Return what of a run counts as a change."""
     return head.get("iteration"), head.get("phase"), head.get("task"), head.get("error")
+
+
+def _profile_changes(states: _States) -> Iterator[AgentChange]:
+    """Yield what was set, learned and agreed to, key by key."""
+    if states.is_same((PROFILE,)):
+        return
+    for table, what in _PROFILE_TABLES.items():
+        for name in states.names((PROFILE, table)):
+            path = (PROFILE, table, name)
+            if not states.is_same(path):
+                old, new = (None if each is None else each.cell_at(path) for each in states)
+                text = _profile_text(states.new, table, old, new) or what
+                line = ChangeLine("profile", name, _how(old, new), clip_line(text, _LINE))
+                yield AgentChange(path, line, None, None)
+
+
+def _profile_text(
+    state: StateReader, table: str, old: bytes | None, new: bytes | None
+) -> str | None:
+    """Return what became of a key: how much evidence there is more, or what was set last."""
+    if new is None:
+        return None
+    cells = state.cells
+    if table == "evidence":
+        more = cells.length(new) - (0 if old is None else cells.length(old))
+        return f"{more:+,} evidence"
+    last: Any = cells.load([*cells.entries_from(new, b"")][-1][1]) if table == "set" else None
+    if not isinstance(last, dict) or last.get("kind") == "unset":
+        return None if last is None else "unset"
+    return f"set {last.get('value')!r}"
+
+
+_PROFILE_TABLES = {
+    "set": "what was set",
+    "evidence": "evidence",
+    "purposes": "consent or retention",
+    "settings": "declaration of the setting",
+}
+"""The tables of a profile that changes are told of, and what is in them."""
