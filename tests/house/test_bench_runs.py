@@ -19,7 +19,7 @@ PROMISED = {
     "agent": {"say", "stored", "context", "step"},
     "teams": {"crowd", "news", "lease", "proposal", "queue", "text"},
     "flows": {"schedule", "path", "plan", "step", "crowd", "large", "fork"},
-    "profiles": {"dialogue", "preference", "search"},
+    "profiles": {"dialogue", "preference", "search", "statement", "user"},
     "remote": {"postgres", "redis", "bucket", "tiers", "pull"},
 }
 
