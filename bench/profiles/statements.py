@@ -4,7 +4,7 @@ Clones are named by the environment; nothing of them is a part of this project:
 
     OTOLITH_PREFEVAL    github.com/amazon-science/PrefEval: 1,000 preferences that somebody states,
                         a question to each, and dialogues in which some of them are said in passing
-    OTOLITH_LOCOMO      github.com/snap-research/locomo: long conversations of two friends
+    OTOLITH_LOCOMO      github.com/snap-research/LoCoMo: long conversations of two friends
     OTOLITH_DSTC8       github.com/google-research-datasets/dstc8-schema-guided-dialogue: people who
                         book and look for something, once
 
@@ -25,8 +25,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from time import process_time
-from zipfile import ZipFile
 
+from bench.profiles.recall import dialogues
 from bench.table import Absent, Budget, Figure, Row
 from otolith.profiles import read_facts
 
@@ -128,15 +128,7 @@ def _in_passing() -> list[list[str]]:
 
 def _locomo() -> list[list[str]]:
     """Return the turns of conversations of two friends."""
-    folder = _clone("OTOLITH_LOCOMO")
-    if folder is None:
-        return []
-    with ZipFile(folder / "data" / "locomo10.zip") as packed:
-        names = [n for n in packed.namelist() if n.endswith(".json") and "__MACOSX" not in n]
-        found = [json.loads(packed.read(name)) for name in sorted(names)[1::2]]
-    talks = [talk for each in found for talk in each.values() if isinstance(talk, list)]
-    turns = (turn for talk in talks for turn in talk if isinstance(turn, dict))
-    return [[turn.get("clean_text") or turn["text"]] for turn in turns if "speaker" in turn]
+    return [[text] for each in dialogues()[1::2] for _, text in each.turns]
 
 
 def _dstc8() -> list[list[str]]:
