@@ -61,7 +61,6 @@ REMOTES = ".remotes"
 _TRACKED = "remote/"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")
 _LABEL_WORDS = 3
-_SWAPS_AT_ONCE = 64  # etcd takes at most 128 operations in a transaction
 _TRIES = 100
 _FIRST_HINTS = 128  # a history can be longer than all that is new
 _HINTS = 100_000  # commits that are looked for by the history of a branch, and not one by one
@@ -208,11 +207,13 @@ def push(
     """Copy branches and tags to another store of this repo, or to an empty store.
 
     `target` is a store, a URL or the name of a remote. `only` are patterns for refs, such as
-    "session/trip-42/*"; without them all branches and tags are pushed. All refs move, or none.
+    "session/trip-42/*"; without them all branches and tags are pushed. All refs move, or none;
+    where one batch cannot move so many (`capabilities.most_swaps`: etcd moves 62) that holds for
+    each batch, and a push that was cut off between two of them continues when it is repeated.
 
     Raises:
-        Diverged: the target has commits that this repo lacks; nothing was moved. `pull` first.
-            With `force` they are dropped from the branch.
+        Diverged: the target has commits that this repo lacks; nothing was moved, unless they came
+            between two batches. `pull` first. With `force` they are dropped from the branch.
         Invalid: the target is the store of another repo.
     """
     with _opened(repo, target, create=True) as store:
@@ -506,17 +507,18 @@ def _recent(transfer: Transfer, source: Store, name: str) -> list[Hash]:
 
 
 def _swap_all(store: Store, swaps: Sequence[Swap], now: int, note: str) -> None:
-    """Move refs to commits that were copied; together, if they are few.
+    """Move refs to commits that were copied; together, if the store can.
 
     Raises:
-        StaleRef: one has moved since. Of many, some may have been moved.
+        StaleRef: one has moved since. If they are more than the store can move in one batch, some
+            may have been moved.
     """
-    for start in range(0, len(swaps), _SWAPS_AT_ONCE):
-        some = [swap for swap in swaps[start : start + _SWAPS_AT_ONCE] if swap.old != swap.new]
+    moved = [swap for swap in swaps if swap.old != swap.new]
+    at_once = store.capabilities.most_swaps or len(moved)
+    for start in range(0, len(moved), at_once or 1):
+        some = moved[start : start + at_once]
         needs = list(dict.fromkeys(swap.new for swap in some if swap.new is not None))
         batch = Batch(swaps=some, needs=needs, time=now, note=note)
-        if not some:
-            continue
         try:
             store.write(batch)
         except Unavailable:

@@ -129,6 +129,7 @@ class Capabilities:
     leases: bool = False  # it is also a Leaser
     awaits: bool = False  # it waits for its server without a thread, inside of `otolith.greenlets`
     expires: bool = False  # it is also an Expirer
+    most_swaps: int | None = None  # how many refs one batch may move; None: any number
 
 
 @dataclass(frozen=True, slots=True)

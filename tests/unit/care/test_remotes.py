@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 import otolith
@@ -16,7 +18,7 @@ from otolith.errors import (
     StoreNotFound,
     Unavailable,
 )
-from otolith.stores import Layer, MemoryStore
+from otolith.stores import Layer, MemoryStore, MirroredStore
 from otolith.testing import Fault, FaultyStore
 
 
@@ -368,3 +370,65 @@ def test_progress_is_reported(repo):
     seen = []
     repo.push(MemoryStore(), progress=lambda *each: seen.append(each))
     assert seen[-1] == ("copy", 6, 6)
+
+
+def many_branches(repo, count=130):
+    """Make more branches than etcd moves in one transaction."""
+    state = grown(repo, commits=0, keys=3)
+    for number in range(count):
+        state.fork(f"idea-{number}")
+    return count + 1
+
+
+def test_more_refs_than_etcd_moves_at_once_go_there(repo, etcd_cluster, tmp_path):
+    count = many_branches(repo)
+    for verb in ("push", "clone", "mirror"):
+        url = etcd_cluster.url(tmp_path / f"{verb}.db")
+        assert len(getattr(repo, verb)(url).changed) >= count
+        with otolith.open(url, read_only=True) as copy:
+            assert heads(copy.store) == heads(repo.store)
+
+
+def test_more_refs_than_etcd_moves_at_once_come_there(repo, etcd_cluster, tmp_path):
+    url = etcd_cluster.url(tmp_path / "objects.db")
+    grown(repo, "other", keys=3)
+    repo.push(url)
+    count = many_branches(repo)
+    with otolith.open(url) as copy:
+        assert len(copy.pull(repo.store).changed) >= count
+        assert set(heads(repo.store)) < heads(copy.store).keys()
+
+
+class RecordsWrites(Layer):
+    """A store that remembers which refs each batch has moved."""
+
+    def __init__(self, inner, most_swaps=None):
+        super().__init__(inner)
+        self.most_swaps = most_swaps
+        self.batches = []
+
+    @property
+    def capabilities(self):
+        return replace(super().capabilities, most_swaps=self.most_swaps)
+
+    def write(self, batch):
+        super().write(batch)
+        self.batches.append(batch)
+
+
+@pytest.mark.parametrize("most_swaps", [None, 62])
+def test_all_refs_move_in_as_few_batches_as_the_store_can(repo, most_swaps):
+    count = many_branches(repo)
+    target = RecordsWrites(MemoryStore(), most_swaps)
+    repo.push(target)
+    pushed = [len(batch.swaps) for batch in target.batches if batch.note == "push"]
+    assert sum(pushed) == count
+    assert len(pushed) == (1 if most_swaps is None else 3)
+
+
+def test_a_mirrored_store_moves_no_more_refs_than_its_replica_can(repo):
+    many_branches(repo)
+    target = MirroredStore(MemoryStore(), RecordsWrites(MemoryStore(), 62))
+    repo.push(target)
+    assert not target.lag
+    assert max(len(batch.swaps) for batch in target.replica.batches) == 62
