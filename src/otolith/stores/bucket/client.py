@@ -88,9 +88,13 @@ class Range(NamedTuple):
 
 
 class _Runtime:
-    """Whether obstore has threads, and whether this process is a fork that lacks them."""
+    """What this process knows: whether it is a fork that lacks the threads of obstore.
+
+    `conditional` are buckets whose conditional puts it has tried.
+    """
 
     def __init__(self) -> None:
+        self.conditional: set[tuple[str, ...]] = set()
         self._started = False
         self._lost = False
         if hasattr(os, "register_at_fork"):  # Windows has no fork
@@ -133,6 +137,7 @@ class BucketClient:
                 hint=f"use {self.scheme}://bucket/prefix; credentials come from the environment",
             )
         timeout = _seconds(options.pop("timeout", None))
+        self._place = (self.scheme, self._bucket, *sorted(options.values()))
         self._pool = ThreadPoolExecutor(_CALLS_AT_ONCE, thread_name_prefix="otolith-bucket")
         prefix = unquote(parts.path).strip("/")
         config = {names[name]: value for name, value in options.items()}
@@ -249,15 +254,22 @@ class BucketClient:
         Raises:
             Unavailable: there was no answer. The put may have landed.
         """
+        return self._swap(self._swapper, key, old, new)
+
+    def _swap(
+        self,
+        store: S3Store | GCSStore | AzureStore,
+        key: str,
+        old: Version | None,
+        new: bytes,
+    ) -> Version | None:
         mode: Any = "create"
         if old is not None:
             mode = {name: value for name, value in old._asdict().items() if value is not None}
 
         def call() -> Version | None:
             try:
-                return _version(
-                    obstore.put(self._swapper, key, new, mode=mode, use_multipart=False)
-                )
+                return _version(obstore.put(store, key, new, mode=mode, use_multipart=False))
             except (AlreadyExistsError, PreconditionError):
                 return None
             except FileNotFoundError as error:
@@ -306,19 +318,27 @@ class BucketClient:
         Raises:
             Unsupported: the bucket ignores the conditions, so that writers would lose commits.
         """
-        first = self.swap(key, None, b"first")
+        # May be repeated: each put is refused each time, or its value is read back.
+        store = self._store
         try:
-            if first is None or first.e_tag is None:
-                raise _unconditional(self.name, "did not make a new key, or gave it no ETag")
-            if self.swap(key, None, b"second") is not None:
+            first = self._calling(lambda: _version(obstore.put(store, key, b"first")))
+            if first.e_tag is None:
+                raise _unconditional(self.name, "gave a new key no ETag")
+            if self._swap(store, key, None, b"second") is not None:
                 raise _unconditional(self.name, "overwrites a key although If-None-Match forbids")
-            second = self.swap(key, first, b"second")
-            if second is None:
+            self._swap(store, key, first, b"second")
+            if self.get_many([key]) != {key: b"second"}:
                 raise _unconditional(self.name, "does not overwrite a key although If-Match holds")
-            if self.swap(key, first, b"third") is not None:
+            if self._swap(store, key, first, b"third") is not None:
                 raise _unconditional(self.name, "overwrites a key although If-Match forbids it")
         finally:
             self.delete_many([key])
+        _RUNTIME.conditional.add(self._place)
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether this process has seen that the bucket heeds the conditions of puts."""
+        return self._place in _RUNTIME.conditional
 
     def parallel(self, call: Callable[[_U], _T], arguments: Sequence[_U]) -> list[_T]:
         """Call a function with each argument, at the same time."""
