@@ -61,7 +61,7 @@ class MirroredStore(Layer):
     @property
     def capabilities(self) -> Capabilities:
         """What the primary can do; a batch moves no more refs than both stores can move."""
-        able = self.inner.capabilities
+        able = super().capabilities
         limits = [able.most_swaps, self.replica.capabilities.most_swaps]
         most = min((limit for limit in limits if limit is not None), default=None)
         return replace(able, most_swaps=most)

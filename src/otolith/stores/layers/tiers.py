@@ -9,7 +9,8 @@ Rules
 4. What memory evicts, for room or by age, goes to the next tier if that has not got it (*demoted*):
    it was down when the object passed by.
 5. Tiers other than memory are not trusted. Bytes that do not have their hash are a miss, and so is
-   every error. A tier that failed, or took more than 2 seconds, is left alone for 5.
+   every error. A tier that failed, or took more than 2 seconds, is left alone for 5. Its calls
+   block, so `otolith.aio` waits for them in another thread: a slow tier delays who asks it alone.
 6. An object that another process has collected may still be answered from a tier; the answer is
    right, but the object is no longer in the store. A caller that builds on an object that may be
    gone names it in `needs`, which the inner store checks. A collection through this layer empties
@@ -25,7 +26,7 @@ from threading import Lock
 from time import monotonic
 from typing import Protocol, TypeVar, Unpack, runtime_checkable
 
-from otolith import text
+from otolith import greenlets, text
 from otolith.errors import Closed, Error, Invalid, Unavailable
 from otolith.stores.base import (
     Batch,
@@ -186,10 +187,11 @@ class _Level:
 
     def clear(self, *, erase: bool) -> bool:
         """Drop everything; return whether, with `erase`, no copy is left in any file."""
-        if not isinstance(self.cache, BoundedCache):
+        cache = self.cache
+        if not isinstance(cache, BoundedCache):
             return False
         try:
-            return self.cache.clear(erase=erase)
+            return greenlets.call(lambda: cache.clear(erase=erase))
         except Error:
             self.count(errors=1)
             return False
@@ -208,7 +210,7 @@ class _Level:
             return None
         errors, answer = self.cache.errors, None
         try:
-            answer = call()
+            answer = greenlets.call(call)
         except (Error, OSError):
             self.count(errors=1)
         else:
@@ -231,6 +233,8 @@ class TieredStore(Layer):
         for tier in store.tiers():
             print(tier)
     """
+
+    awaits = True
 
     def __init__(
         self,
