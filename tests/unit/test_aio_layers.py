@@ -86,8 +86,13 @@ class Flaky(Layer):
     awaits = True
     bad = ""
 
+    def __init__(self, inner):
+        super().__init__(inner)
+        self.asked = Event()
+
     def ref(self, name):
         if self.bad and self.bad in name:
+            self.asked.set()
             raise Unavailable("down")
         return super().ref(name)
 
@@ -102,8 +107,7 @@ def test_a_session_that_tries_again_keeps_nobody_waiting(open_store):
             bad, good = await begun(state, "bad", "good")
             flaky.bad = "/bad"
             trying = asyncio.create_task(bad.refresh())
-            while not store.retries:
-                await asyncio.sleep(0.001)
+            assert await asyncio.to_thread(flaky.asked.wait, HANG_SECONDS)
             for number in range(5):
                 await good.set("n", -number)
                 await good.commit(f"{number}")

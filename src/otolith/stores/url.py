@@ -19,7 +19,7 @@ import re
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 from urllib.parse import unquote
 
 from otolith.errors import Invalid, MissingExtra, Unsupported
@@ -92,7 +92,19 @@ def scheme_of(place: str) -> str:
     return found[1].lower() if found is not None else ""
 
 
-def open_server_cache(url: str, **options: Any) -> ObjectCache:
+class ServerCache(ObjectCache, Protocol):
+    """A cache on a server, which may refuse to be one."""
+
+    def check(self) -> None:
+        """Ask the server once.
+
+        Raises:
+            Denied, Unavailable: it refuses to answer, or does not.
+        """
+        ...
+
+
+def open_server_cache(url: str, **options: Any) -> ServerCache:
     """Open a server as a cache of objects; its scheme is one of `CACHES`.
 
     Raises:
@@ -100,7 +112,7 @@ def open_server_cache(url: str, **options: Any) -> ObjectCache:
     """
     scheme = scheme_of(url)
     module, _, extra = _ON_SERVERS[scheme]
-    found: ObjectCache = _import(scheme, module, CACHES[scheme], extra)(url, **options)
+    found: ServerCache = _import(scheme, module, CACHES[scheme], extra)(url, **options)
     return found
 
 

@@ -87,7 +87,8 @@ class Tier:
     """What one tier has, and why. Counts are of objects, since the store was opened.
 
     `objects`, `stored_bytes` and `limit_bytes` are None where nobody can tell. `promoted` were
-    copied here because they were read from below, `written` because they were new. `evictions` says
+    copied here because they were read from below, `written` because they were new; what a tier could
+    not take is in neither. `evictions` says
     how many left for `room` and by `age`, `demoted` how many of these were copied to the next tier.
     """
 
@@ -282,9 +283,7 @@ class TieredStore(Layer):
         if objects:
             with self._lock:
                 self._cold[2] += len(objects)
-            self._place(objects, len(self._levels))
-            for level in self._levels:
-                level.count(written=len(objects))
+            self._place(objects, len(self._levels), is_new=True)
 
     def collect(self, links: Links, **options: Unpack[CollectOptions]) -> CollectionReport:
         """Let the inner store collect, and empty the tiers."""
@@ -328,12 +327,11 @@ class TieredStore(Layer):
 
     def _promote(self, objects: Mapping[Hash, bytes], depth: int) -> None:
         """Copy objects into all tiers above a depth."""
-        self._place(objects, depth)
-        for level in self._levels[:depth]:
-            level.count(promoted=len(objects))
+        self._place(objects, depth, is_new=False)
 
-    def _place(self, objects: Mapping[Hash, bytes], depth: int) -> None:
+    def _place(self, objects: Mapping[Hash, bytes], depth: int, *, is_new: bool) -> None:
         """Put objects into the tiers above a depth, and what these evict into the next."""
+        counted = "written" if is_new else "promoted"
         demoted: Mapping[Hash, bytes] = {}
         above: _Level | None = None
         for number, level in enumerate(self._levels):
@@ -341,6 +339,8 @@ class TieredStore(Layer):
             if not here:
                 return
             evicted = level.put(here)
+            if evicted is not None and number < depth:
+                level.count(**{counted: len(objects)})
             if above is not None:
                 if evicted is not None:
                     above.count(demoted=len(demoted))

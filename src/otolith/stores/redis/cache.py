@@ -47,6 +47,18 @@ class RedisCache:
         """Show the URL, without secrets."""
         return f"<{type(self).__name__} {self._client.address.shown}>"
 
+    def check(self) -> None:
+        """Ask the server once.
+
+        Raises:
+            Denied, Unavailable: it refuses to answer, or does not.
+        """
+        try:
+            self._client.call("MGET", self._client.key(b"cache:"))
+        except Error:
+            self._rests_until = monotonic() + _REST_SECONDS
+            raise
+
     def get_many(self, hashes: Sequence[Hash]) -> dict[Hash, bytes]:
         """Return the objects that are in the cache; one with other bytes than its hash is not."""
         found: dict[Hash, bytes] = {}
