@@ -108,6 +108,16 @@ def test_a_place_without_a_store_is_not_changed(postgres_url):
     assert diagnose(url)["store"]["state"] == "warn"
 
 
+def test_the_command_that_makes_a_store_has_no_password(postgres_url):
+    url = postgres.fresh(postgres_url)
+    with_password = url.replace("postgres@", "postgres:hunter2@")
+
+    assert diagnose(url)["store"]["hint"] == f"`otolith init '{url}'` makes one"
+    said = diagnose(with_password)["store"]["hint"]
+    assert said.startswith(f"`otolith init '{url}'` makes one; ")
+    assert "PGPASSWORD" in said
+
+
 def test_a_wrong_password_is_bad_and_not_shown():
     with postgres_server() as server:
         url = server.url.replace("postgres@", "locked:hunter2@")
