@@ -60,7 +60,7 @@ from otolith.state.stored_events import StoredEventLog
 from otolith.state.texts import TextHandle
 from otolith.state.tracked_branch import TrackedBranch
 from otolith.state.tracker.held import HeldValue
-from otolith.stores import Expirer, KVStore, Progress, Store, as_store
+from otolith.stores import Expirer, KVStore, Progress, ServerReporter, Store, as_store
 from otolith.types import Clock, Tag
 
 if TYPE_CHECKING:
@@ -681,6 +681,8 @@ class Repo(BareRepo):
         _expire(self.store, scope_ref(scope, "x", "x").removesuffix("x/x"), after)
 
     def __repr__(self) -> str:
+        if isinstance(self.store, ServerReporter):  # its file, if it has one, is but a part of it
+            return f"<Repo {self.store!r}>"
         return f"<Repo {getattr(self.store, 'path', None) or type(self.store).__name__}>"
 
     def signatures(self, place: str, content: bytes) -> list[bytes]:

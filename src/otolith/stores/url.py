@@ -120,16 +120,17 @@ def _import(scheme: str, module: str, name: str, extra: str) -> Callable[..., An
     """Import the class of a scheme.
 
     Raises:
-        MissingExtra: its client is not installed.
+        MissingExtra: its client is not installed, or lacks a library.
     """
     try:
         found: Callable[..., Any] = getattr(import_module(f"otolith.stores.{module}"), name)
-    except ModuleNotFoundError as error:
+    except ImportError as error:
         if (error.name or "").startswith("otolith"):
             raise
-        raise MissingExtra(
-            f"{scheme}: needs the package {error.name}", hint=f"pip install 'otolith[{extra}]'"
-        ) from None
+        problem = f"needs the package {error.name}"
+        if not isinstance(error, ModuleNotFoundError):  # such as psycopg without its libpq
+            problem = f"its client cannot be imported: {str(error).partition(chr(10))[0]}"
+        raise MissingExtra(f"{scheme}: {problem}", hint=f"pip install 'otolith[{extra}]'") from None
     return found
 
 
@@ -138,6 +139,11 @@ def _sqlite_path(rest: str) -> str:
     if rest.startswith("//") and not path.startswith("/"):
         raise Invalid(
             f"sqlite://{path} names a host", hint="use sqlite:///absolute/path or sqlite:relative"
+        )
+    if "?" in path:
+        option = re.split("[=&]", path.partition("?")[2])[0]
+        raise Invalid(
+            f"sqlite: has no option {option!r}", hint="write a ? in the name of a file as %3F"
         )
     path = unquote(path)
     if re.match(r"/[A-Za-z]:[\\/]", path):

@@ -494,6 +494,24 @@ def test_without_credentials_it_is_denied(server, monkeypatch):
         BucketStore(server.url(timeout=1))
 
 
+@pytest.mark.parametrize(
+    ("url", "setting", "value"),
+    [
+        ("gs://bucket/a", "GOOGLE_APPLICATION_CREDENTIALS", "/missing.json"),
+        ("gs://bucket/a", "GOOGLE_APPLICATION_CREDENTIALS", __file__),
+        ("gs://bucket/a", "GOOGLE_SERVICE_ACCOUNT", "/missing.json"),
+        ("az://bucket/a?account=x", "AZURE_STORAGE_ACCOUNT_KEY", "%%%"),
+    ],
+)
+def test_broken_credentials_are_denied_with_the_setting_of_their_cloud(
+    monkeypatch, url, setting, value
+):
+    monkeypatch.setenv(setting, value)
+    with pytest.raises(Denied) as caught:
+        open_store(url)
+    assert ("GOOGLE_" if url.startswith("gs") else "AZURE_") in caught.value.hint
+
+
 @pytest.mark.parametrize("header", ["if-match", "if-none-match"])
 def test_a_bucket_that_ignores_conditions_is_refused(server, behind, proxy, header):
     proxy.dropped_headers = {header}

@@ -12,10 +12,11 @@ JSON:
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import click
 from click.core import ParameterSource
@@ -270,7 +271,8 @@ def _no_origin(source: str, directory: Path) -> str:
 
 def _name_of(url: str) -> str:
     """Return the name of the directory for a clone: the last part of a path."""
-    path = urlsplit(url).path if "://" in url else url
+    _, found, rest = re.split("[?#]", url, maxsplit=1)[0].partition("://")
+    path = rest.partition("/")[2] if found else url
     stem = Path(path.rstrip("/")).name.removesuffix(".db")
     return stem or "clone"
 

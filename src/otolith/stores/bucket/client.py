@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, TypeVar
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 import obstore
 from obstore.exceptions import (
@@ -41,7 +41,7 @@ from obstore.exceptions import (
 from obstore.store import AzureStore, GCSStore, S3Store
 
 from otolith.errors import Denied, Error, Full, Invalid, StoreNotFound, Unavailable, Unsupported
-from otolith.stores.server_url import check_options, secrets_of, without_secrets
+from otolith.stores.server_url import check_options, secrets_of, split_url, without_secrets
 
 _T = TypeVar("_T")
 _U = TypeVar("_U")
@@ -61,6 +61,14 @@ _NO_CREDENTIALS = re.compile(
     r"169\.254\.169\.254|/latest/(api/token|meta-data)|/computeMetadata/|/metadata/identity/"
     r"|token request"
 )
+_BAD_CREDENTIALS = re.compile(r"service account|credential error|pem file|Invalid Access Key")
+_CREDENTIALS = {
+    "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+    "gs": "GOOGLE_APPLICATION_CREDENTIALS, the path of a key file",
+    "az": "AZURE_STORAGE_ACCOUNT_KEY",
+}
+"""By scheme: the setting that most people use."""
+
 _FULL = re.compile(r"status code: (507|413)|XMinioStorageFull|QuotaExceeded")
 
 
@@ -126,7 +134,7 @@ class BucketClient:
     def __init__(self, url: str) -> None:
         self.name = without_secrets(url)
         self._secrets = secrets_of(url)
-        parts = urlsplit(url)
+        parts = split_url(url)
         self.scheme = parts.scheme.lower()
         self._bucket = unquote(parts.netloc)
         names = _OPTIONS[self.scheme]
@@ -364,10 +372,11 @@ class BucketClient:
         if isinstance(error, PermissionDeniedError | UnauthenticatedError):
             return Denied(f"{self.name}: {text}", hint="check the credentials and their rights")
         if _NO_CREDENTIALS.search(text):
-            return Denied(
-                f"{self.name}: no credentials were found",
-                hint="set them in the environment, such as AWS_ACCESS_KEY_ID",
-            )
+            hint = f"set them in the environment, such as {_CREDENTIALS[self.scheme]}"
+            return Denied(f"{self.name}: no credentials were found", hint=hint)
+        if _BAD_CREDENTIALS.search(text):
+            hint = f"check {_CREDENTIALS[self.scheme]}"
+            return Denied(f"{self.name}: the credentials cannot be used: {text}", hint=hint)
         if isinstance(error, InvalidPathError) or "Could not parse path" in text:
             return Invalid(f"{self.name} has an invalid prefix: {text}", hint="use plain names")
         if "builder error" in text:

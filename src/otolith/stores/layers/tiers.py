@@ -87,9 +87,9 @@ class Tier:
     """What one tier has, and why. Counts are of objects, since the store was opened.
 
     `objects`, `stored_bytes` and `limit_bytes` are None where nobody can tell. `promoted` were
-    copied here because they were read from below, `written` because they were new; what a tier could
-    not take is in neither. `evictions` says
-    how many left for `room` and by `age`, `demoted` how many of these were copied to the next tier.
+    copied here because they were read from below, `written` because they were new; neither counts
+    what the tier could not take. `evictions` says how many left for `room` and by `age`, `demoted`
+    how many of these were copied to the next tier.
     """
 
     name: str
