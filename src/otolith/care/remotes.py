@@ -8,7 +8,9 @@
     mirror   everything, so that the other store has just our refs and no others
 
 Copies of one repo have the same constants (`.config`), so equal states have equal hashes and only
-what is missing is copied (`core/transfer.py`). Stores of two repos are strangers, and refused.
+what is missing is copied (`core/transfer.py`). Stores of two repos are strangers, and refused; but
+a store that was just made, in which nothing was ever committed, becomes a copy. A program that has
+it open then is refused at its first commit, and opens it again.
 
 The names of remotes are a packed map under the ref `.remotes`: name -> URL. A password in a URL is
 not stored; give it by the environment or the password file of the client.
@@ -62,6 +64,7 @@ _TRACKED = "remote/"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")
 _LABEL_WORDS = 3
 _TRIES = 100
+_INITS = 16
 _FIRST_HINTS = 128  # a history can be longer than all that is new
 _HINTS = 100_000  # commits that are looked for by the history of a branch, and not one by one
 
@@ -378,6 +381,9 @@ def _fetch(
     repo: BareRepo, store: Store, label: str, only: Sequence[str], progress: Progress | None
 ) -> tuple[TransferReport, dict[str, Hash]]:
     """Copy branches to tracking refs; return the report, and the heads of the source."""
+    if not repo.backend.is_used:
+        _share_constants(store, repo.store, repo.clock())
+        repo.backend.read_constants()
     _check_constants(repo.store, store)
     transfer = Transfer(store, repo.store, progress)
     theirs = _wanted(store, only)
@@ -527,18 +533,24 @@ def _swap_all(store: Store, swaps: Sequence[Swap], now: int, note: str) -> None:
 
 
 def _share_constants(source: Store, target: Store, now: int) -> None:
-    """Give an empty store the constants of this repo.
+    """Give a store in which nothing was committed yet the constants of this repo.
 
     Raises:
         Invalid: the target is the store of another repo.
     """
-    hash = source.ref(CONFIG)
-    if hash is not None and target.ref(CONFIG) is None:
+    hash, theirs = source.ref(CONFIG), target.ref(CONFIG)
+    if hash not in (None, theirs) and (theirs is None or _is_unused(target)):
         (data,) = source.read([hash]).values()
-        constants = Batch([Object(hash, data)], [Swap(CONFIG, None, hash)], time=now, note="init")
+        constants = Batch([Object(hash, data)], [Swap(CONFIG, theirs, hash)], time=now, note="init")
         with suppress(StaleRef):  # another process was faster, with these constants or others
             target.write(constants)
     _check_constants(source, target)
+
+
+def _is_unused(store: Store) -> bool:
+    """Tell whether a store has its constants, and never had any other ref."""
+    moves = store.moves(limit=_INITS)
+    return store.refs().keys() <= {CONFIG} and all(move.name == CONFIG for move in moves)
 
 
 def _check_constants(one: Store, other: Store) -> None:

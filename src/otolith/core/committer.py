@@ -495,7 +495,7 @@ class Committer:
         objects.append(Object(commit.hash, data))
         swap = Swap(self._ref, before, commit.hash)
         fences = self.all_fences()
-        self._backend.store.write(Batch(objects, [swap], fences, time=commit.time, note=note))
+        self._backend.write(Batch(objects, [swap], fences, time=commit.time, note=note))
         self._cells.objects.settle(objects)
         return commit
 
@@ -621,7 +621,7 @@ class Committer:
         self._in_doubt = [*before, commit]
         with self._hint_at_doubt():
             try:
-                self._backend.store.write(batch)
+                self._backend.write(batch)
             except REFUSALS:
                 self._in_doubt = before
                 raise

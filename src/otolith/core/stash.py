@@ -82,7 +82,7 @@ class Stash:
         removal = Swap(self.ref, commit.hash, None)
         self._in_doubt = (removal, True)
         try:
-            self._backend.store.write(
+            self._backend.write(
                 Batch(new, [swap, branch], self._fences(), needs, time=now, note="stage: ")
             )
         except REFUSALS:
@@ -100,7 +100,7 @@ class Stash:
             now, swaps = self._backend.clock(), [self.seen]
             batch = Batch(swaps=swaps, fences=self._fences(), time=now, note="stage: drop")
             try:
-                self._backend.store.write(batch)
+                self._backend.write(batch)
             except StaleRef as stale:
                 if stale.actual is not None:
                     raise  # otherwise it was removed before, and only the reply was lost

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 
 import pytest
 
@@ -212,10 +213,72 @@ def test_only_some_sessions_are_pushed(repo):
 
 def test_stores_of_two_repos_are_strangers(repo):
     grown(repo, keys=5)
-    with otolith.open("memory:") as stranger, pytest.raises(Invalid, match="different repos"):
-        repo.push(stranger.store)
-    with otolith.open("memory:") as stranger, pytest.raises(Invalid, match="different repos"):
-        repo.pull(stranger.store)
+    with otolith.open("memory:") as stranger:
+        grown(stranger, "another", keys=5)
+        for verb in ("push", "pull", "fetch", "mirror"):
+            with pytest.raises(Invalid, match="different repos"):
+                getattr(repo, verb)(stranger.store)
+        stranger.delete_branch("another", "main")
+        with pytest.raises(Invalid, match="different repos"):
+            repo.push(stranger.store)
+
+
+@pytest.mark.parametrize("verb", ["push", "clone", "mirror"])
+def test_a_store_that_was_just_made_becomes_a_copy(repo, tmp_path, verb):
+    state = grown(repo)
+    url = str(tmp_path / "made.db")
+    otolith.open(url).close()
+    getattr(repo, verb)(url)
+    with otolith.open(url) as copy:
+        assert copy.salt == repo.salt
+        assert copy.session("trip").to_dict() == state.to_dict()
+        assert otolith.care.verify(copy, level="deep").ok
+
+
+@pytest.mark.parametrize("verb", ["pull", "fetch"])
+def test_a_store_that_was_just_made_fetches_another_repo(repo, tmp_path, verb):
+    state = grown(repo)
+    otolith.open(str(tmp_path / "made.db")).close()
+    with otolith.open(str(tmp_path / "made.db")) as copy:
+        getattr(copy, verb)(repo.store)
+        assert copy.salt == repo.salt
+        if verb == "pull":
+            assert copy.session("trip").to_dict() == state.to_dict()
+        mine = copy.session("mine")
+        mine["x"] = object_of_a_class()
+        mine.commit("mine")
+    with otolith.open(str(tmp_path / "made.db")) as copy:
+        assert copy.session("mine")["x"] == object_of_a_class()
+        assert otolith.care.verify(copy, level="deep").ok
+
+
+def object_of_a_class():
+    return Fraction(1, 3)
+
+
+def test_a_handle_with_values_takes_over_no_constants(repo):
+    grown(repo)
+    with otolith.open("memory:") as stranger:
+        stranger.session("trip")["n"] = 1
+        with pytest.raises(Invalid, match="different repos"):
+            stranger.pull(repo.store)
+
+
+def test_who_had_a_store_open_that_became_a_copy_commits_nothing_to_it(repo):
+    grown(repo)
+    target = MemoryStore()
+    stale = otolith.Repo(target)
+    early = stale.session("early")
+    early["n"] = 1
+    repo.push(target)
+    before = target.refs()
+    late = stale.session("trip")
+    late["n"] = 1
+    for state in (early, late):
+        with pytest.raises(Invalid, match="open it again"):
+            state.commit("with other constants")
+        state.discard()
+    assert target.refs() == before
 
 
 def test_a_mirror_has_just_our_refs(repo):

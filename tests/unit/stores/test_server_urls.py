@@ -54,7 +54,7 @@ def test_secrets_are_found_to_be_removed_from_messages():
 
 @pytest.mark.parametrize("scheme", ["postgresql", "redis", "etcd", "s3"])
 def test_a_host_that_is_none_is_invalid_and_the_password_not_shown(scheme):
-    with pytest.raises(Invalid, match="not one|not the address") as caught:
+    with pytest.raises(Invalid, match=r"not one|not the address") as caught:
         open_store(f"{scheme}://bob:hunter2@[::1/db?objects=x")
     assert "hunter2" not in str(caught.value)
     assert caught.value.__cause__ is None
