@@ -44,7 +44,17 @@ from otolith.core import (
     pack,
     unpack,
 )
-from otolith.errors import BadRef, Diverged, Exists, Invalid, RefNotFound, StaleRef, Unavailable
+from otolith.errors import (
+    BadRef,
+    Corrupt,
+    Diverged,
+    Exists,
+    Invalid,
+    NotFound,
+    RefNotFound,
+    StaleRef,
+    Unavailable,
+)
 from otolith.stores import (
     Batch,
     Object,
@@ -245,7 +255,8 @@ def push(
                     repo.clock(),
                     "push",
                 )
-            except StaleRef:  # somebody else pushed at the same time
+            except (StaleRef, NotFound):  # somebody else pushed, or collected, at the same time
+                transfer.ask_again()
                 continue
             _share_attempts(repo.backend, repo.backend.over(store), ours, transfer)
             return TransferReport(tuple(updates), transfer.copied)
@@ -364,7 +375,8 @@ def _mirror(
         swaps = [Swap(name, theirs.get(name), ours.get(name)) for name in sorted(differ)]
         try:
             _swap_all(store, swaps, repo.clock(), note)
-        except StaleRef:
+        except (StaleRef, NotFound):
+            transfer.ask_again()
             continue
         kinds = [
             "deleted" if new is None else "new" if old is None else "forced"
@@ -388,8 +400,8 @@ def _fetch(
     transfer = Transfer(store, repo.store, progress)
     theirs = _wanted(store, only)
     branches = {name: head for name, head in theirs.items() if is_branch_ref(name)}
-    _copy(transfer, store, list(theirs), theirs)
     for _ in range(_TRIES):
+        _copy(transfer, store, list(theirs), theirs)
         tracked = {f"{_TRACKED}{label}/{name}": head for name, head in branches.items()}
         tags = {name: head for name, head in theirs.items() if name.startswith("tag/")}
         before = repo.store.refs(f"{_TRACKED}{label}/") | repo.store.refs("tag/")
@@ -397,7 +409,8 @@ def _fetch(
         swaps = [Swap(name, before.get(name), head) for name, head in wanted.items()]
         try:
             _swap_all(repo.store, swaps, repo.clock(), "fetch")
-        except StaleRef:
+        except (StaleRef, NotFound):
+            transfer.ask_again()
             continue
         updates = [
             RefUpdate(
@@ -516,6 +529,7 @@ def _swap_all(store: Store, swaps: Sequence[Swap], now: int, note: str) -> None:
     """Move refs to commits that were copied; together, if the store can.
 
     Raises:
+        NotFound: a collection has dropped what was copied.
         StaleRef: one has moved since. If they are more than the store can move in one batch, some
             may have been moved.
     """
@@ -536,11 +550,14 @@ def _share_constants(source: Store, target: Store, now: int) -> None:
     """Give a store in which nothing was committed yet the constants of this repo.
 
     Raises:
+        Corrupt: they cannot be read.
         Invalid: the target is the store of another repo.
     """
     hash, theirs = source.ref(CONFIG), target.ref(CONFIG)
     if hash not in (None, theirs) and (theirs is None or _is_unused(target)):
-        (data,) = source.read([hash]).values()
+        data = source.read([hash]).get(hash)
+        if data is None or blake3(data).digest() != hash:
+            raise Corrupt("the constants of the source cannot be read", hint="run otolith fsck")
         constants = Batch([Object(hash, data)], [Swap(CONFIG, theirs, hash)], time=now, note="init")
         with suppress(StaleRef):  # another process was faster, with these constants or others
             target.write(constants)
