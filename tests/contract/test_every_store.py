@@ -69,6 +69,8 @@ class TestRetriesOverAnUnreliableStore(TestSqliteFull):
         self.inner = SqliteStore(folder / "store.db", durability="fast")
         asked = ("read", "ref", "refs", "moves", "find", "usage")
         faults = [Fault(call, at=number) for call in asked for number in range(1, 3000, 3)]
+        faults += [Fault("write", at=number, kind="lose") for number in range(1, 3000, 3)]
+        faults += [Fault("write", at=number) for number in range(3, 3000, 3)]
         return RetryingStore(FaultyStore(self.inner, faults), wait=lambda seconds: None)
 
     def reopen(self, store, folder):

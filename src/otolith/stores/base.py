@@ -561,8 +561,10 @@ def check_quota(used_bytes: int, new_bytes: int, limit_bytes: int | None) -> Non
 def has_landed(store: Store, batch: Batch) -> bool:
     """Tell whether a batch whose reply was lost has landed, by the history of its refs.
 
-    The move has a time and leads to the hash of a new commit, so no other batch made the same. A
-    batch that moves no ref counts as not landed: writing it again is harmless.
+    The move has a time and leads to the hash of a new commit, so no other batch made the same. Two
+    batches that move a ref alike, with one time and one note, are not told apart: who writes other
+    things than commits gives each batch a time or a note of its own. A batch that moves no ref
+    counts as not landed: writing it again is harmless.
     """
     for name, old, new in batch.swaps:
         if old != new:

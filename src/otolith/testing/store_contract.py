@@ -90,13 +90,18 @@ def _content(store: Store) -> tuple[object, ...]:
     return objects, store.refs(), moves, store.usage().objects
 
 
+_TIMES = count(1)
+
+
 def _add_one(store: Store) -> bool:
     """Increase the number that a ref names; return False if another thread was first."""
     head = store.ref("main")
     assert head is not None
     new = blob(str(int(store.read([head])[head]) + 1))
     try:
-        store.write(Batch(objects=[new], swaps=[Swap("main", head, new.hash)]))
+        # Two threads may write the same number; a time tells whose move landed (`has_landed`).
+        swap = Swap("main", head, new.hash)
+        store.write(Batch(objects=[new], swaps=[swap], time=next(_TIMES)))
     except StaleRef:
         return False
     return True

@@ -6,6 +6,7 @@ Rules
 2. Reads are repeated as they are. A batch may have landed although there was no reply, so before it
    is repeated the history of its refs is read (`has_landed`). If the first try lands only after
    that, the second is refused as stale, and the history is read once more: no batch counts twice.
+   Batches of several writers that make the same move, with one time and note, count as one.
 3. The pauses double, and each is a random part of that: writers that failed together do not come
    back together. A pause holds up no other session of `otolith.aio`.
 """
