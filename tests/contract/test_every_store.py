@@ -31,7 +31,7 @@ from otolith.stores.bucket import BucketStore, packs, upkeep, writer
 from otolith.stores.postgres import listener
 from otolith.testing import Fault, FaultyStore, StoreContract
 from tests.servers import postgres
-from tests.servers.bucket import BucketServer
+from tests.servers.bucket import BucketServer, GivenBucket
 from tests.servers.redis import fresh, shown_class
 
 
@@ -271,11 +271,11 @@ class TestRedisWithPartsOfBatches(TestRedis):
 
 
 class TestBucket(StoreContract):
-    server: BucketServer
+    server: BucketServer | GivenBucket
 
     @pytest.fixture(autouse=True)
     def _server(self, request):
-        self.server = request.getfixturevalue("bucket_server")
+        self.server = request.getfixturevalue("bucket_place")
 
     def make(self, folder):
         return BucketStore(self.server.url())

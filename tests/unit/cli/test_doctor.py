@@ -13,7 +13,7 @@ import otolith
 from otolith.cli import program
 from otolith.stores import open_store
 from tests.servers import postgres, redis
-from tests.servers.bucket import BucketServer
+from tests.servers.bucket import BucketServer, GivenBucket
 from tests.servers.postgres import postgres_server
 from tests.servers.process import free_port, wait_until
 from tests.servers.redis import redis_server
@@ -77,8 +77,8 @@ def test_redis_with_a_file_and_a_replica_can_lose_commits_by_a_failover_only(tmp
     assert "failover can lose" in followed["risk"]["says"]
 
 
-def test_a_bucket_warns_of_its_root(bucket_server: BucketServer):
-    url = bucket_server.url()
+def test_a_bucket_warns_of_its_root(bucket_place: BucketServer | GivenBucket):
+    url = bucket_place.url()
     otolith.open(url).close()
 
     found = diagnose(url)
