@@ -74,7 +74,7 @@ _TRACKED = "remote/"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")
 _LABEL_WORDS = 3
 _TRIES = 100
-_INITS = 16
+_MOVES_OF_NEW = 64  # a store with more was used
 _FIRST_HINTS = 128  # a history can be longer than all that is new
 _HINTS = 100_000  # commits that are looked for by the history of a branch, and not one by one
 
@@ -565,9 +565,11 @@ def _share_constants(source: Store, target: Store, now: int) -> None:
 
 
 def _is_unused(store: Store) -> bool:
-    """Tell whether a store has its constants, and never had any other ref."""
-    moves = store.moves(limit=_INITS)
-    return store.refs().keys() <= {CONFIG} and all(move.name == CONFIG for move in moves)
+    """Tell whether a store has constants and names of remotes, and never had any other ref."""
+    names = {CONFIG, REMOTES}
+    moves = store.moves(limit=_MOVES_OF_NEW)
+    is_short = len(moves) < _MOVES_OF_NEW
+    return is_short and store.refs().keys() <= names and all(each.name in names for each in moves)
 
 
 def _check_constants(one: Store, other: Store) -> None:

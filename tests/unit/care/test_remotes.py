@@ -240,6 +240,7 @@ def test_a_store_that_was_just_made_fetches_another_repo(repo, tmp_path, verb):
     state = grown(repo)
     otolith.open(str(tmp_path / "made.db")).close()
     with otolith.open(str(tmp_path / "made.db")) as copy:
+        copy.remotes.add("origin", str(tmp_path / "elsewhere.db"))
         getattr(copy, verb)(repo.store)
         assert copy.salt == repo.salt
         if verb == "pull":
