@@ -681,9 +681,8 @@ class Repo(BareRepo):
         _expire(self.store, scope_ref(scope, "x", "x").removesuffix("x/x"), after)
 
     def __repr__(self) -> str:
-        if isinstance(self.store, ServerReporter):  # its file, if it has one, is but a part of it
-            return f"<Repo {self.store!r}>"
-        return f"<Repo {getattr(self.store, 'path', None) or type(self.store).__name__}>"
+        path = None if isinstance(self.store, ServerReporter) else getattr(self.store, "path", None)
+        return f"<Repo {path or type(self.store).__name__}>"
 
     def signatures(self, place: str, content: bytes) -> list[bytes]:
         """Return the signatures, by each key, that prove that this repo put a content into a place.
