@@ -15,6 +15,7 @@ from otolith.core import links
 from otolith.errors import Corrupt, Diverged, Unavailable
 from otolith.stores import Layer, MemoryStore, open_store
 from otolith.testing import Fault, FaultyStore
+from otolith.types import Hash
 from tests.servers import postgres, redis
 
 PUSHER = Path(__file__).with_name("pusher.py")
@@ -110,7 +111,7 @@ def test_every_batch_names_what_it_needs(repo):
     grown(repo, commits=600)
     target = Meanwhile(MemoryStore(), "", list, times=0)
     repo.push(target)
-    sent = set()
+    sent: set[Hash] = set()
     for batch in target.batches:
         here = {item.hash for item in batch.objects}
         needed = {child for item in batch.objects for child in links(item.data)} - here

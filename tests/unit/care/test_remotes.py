@@ -497,7 +497,8 @@ def test_all_refs_move_in_as_few_batches_as_the_store_can(repo, most_swaps):
 
 def test_a_mirrored_store_moves_no_more_refs_than_its_replica_can(repo):
     many_branches(repo)
-    target = MirroredStore(MemoryStore(), RecordsWrites(MemoryStore(), 62))
+    replica = RecordsWrites(MemoryStore(), 62)
+    target = MirroredStore(MemoryStore(), replica)
     repo.push(target)
     assert not target.lag
-    assert max(len(batch.swaps) for batch in target.replica.batches) == 62
+    assert max(len(batch.swaps) for batch in replica.batches) == 62
