@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import closing
 from random import Random
 from time import monotonic
 from urllib.parse import urlsplit
@@ -12,12 +13,16 @@ import pytest
 from otolith.errors import Corrupt, Denied
 from otolith.stores import (
     Batch,
+    KeyValueStore,
     MemoryCache,
     MemoryStore,
     SqliteStore,
     StoreCache,
+    Swap,
     TieredStore,
     TierWarning,
+    listened_news,
+    news_of,
     tier_list,
     with_tiers,
 )
@@ -26,6 +31,7 @@ from tests.patience import HANG_SECONDS, seconds
 from tests.servers.postgres import fresh
 from tests.servers.proxy import Proxy
 from tests.servers.redis import redis_server
+from tests.unit.stores.test_naming import DictKV
 
 
 class Clock:
@@ -281,6 +287,33 @@ def test_a_redis_tier_that_is_down_when_it_is_opened_is_warned_of_and_used_later
     store.write(Batch(objects=[item]))
     assert store.tiers()[0].written == 1
     assert store._levels[0].get([item.hash]) == {item.hash: item.data}
+    store.close()
+
+
+def test_who_waits_on_a_bucket_hears_of_writes_through_the_same_redis_tier(server, monkeypatch):
+    for pause in ("_FIRST_PAUSE_SECONDS", "_HINTED_PAUSE_SECONDS"):
+        monkeypatch.setattr(listened_news, pause, float(HANG_SECONDS))
+    kv, item = KeyValueStore(DictKV()), blob("a")
+    assert not kv.capabilities.notifies
+    tiers = f"memory:1MB,{server.url}"
+    writer, reader = with_tiers(kv, tiers), with_tiers(kv, tiers)
+    with closing(news_of(reader, "session/")) as news:
+        assert news.wait(0) == set()
+        writer.write(Batch(objects=[item], swaps=[Swap("session/a", None, item.hash)]))
+        assert news.wait(HANG_SECONDS) == {"session/a"}
+        writer.write(Batch(swaps=[Swap("session/a", item.hash, None)]))
+        assert news.wait(HANG_SECONDS) == {"session/a"}
+    reader.close()
+
+
+def test_who_waits_looks_as_before_when_the_redis_tier_is_gone(server):
+    kv, item = KeyValueStore(DictKV()), blob("a")
+    store = with_tiers(kv, f"memory:1MB,{server.url}")
+    with closing(news_of(store)) as news:
+        assert news.wait(0) == set()
+        server.kill()
+        kv.write(Batch(objects=[item], swaps=[Swap("session/a", None, item.hash)]))
+        assert news.wait(HANG_SECONDS) == {"session/a"}
     store.close()
 
 

@@ -318,6 +318,34 @@ class Notifier(Protocol):
         ...
 
 
+class NewsChannel(Protocol):
+    """Hints that refs may have moved, from those who have moved them; some may be lost.
+
+    One thread uses it.
+    """
+
+    def descriptor(self) -> int | None:
+        """Return what becomes readable when there is a hint; None if nothing can be heard now."""
+        ...
+
+    def drain(self) -> None:
+        """Read all hints that have come."""
+        ...
+
+    def close(self) -> None:
+        """Hear nothing more."""
+        ...
+
+
+@runtime_checkable
+class HintSource(Protocol):
+    """A store that cannot tell which refs move, and may have another place that hints at it."""
+
+    def news_channel(self) -> NewsChannel | None:
+        """Return the hints of all who write through such a place; None if there is none."""
+        ...
+
+
 class RefTurn(Protocol):
     """The place of one writer in the line for a ref."""
 

@@ -16,11 +16,13 @@ Rules
    gone names it in `needs`, which the inner store checks. A collection through this layer empties
    every tier that can be emptied (a Redis server drops by age alone); one that erases reports a
    tier that may still have copies.
+7. Over a store that does not tell which refs move, such as a bucket, a Redis tier passes it on: who
+   waits hears of a write through the same tier at once, and looks for others every few seconds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from threading import Lock
 from time import monotonic
@@ -33,6 +35,7 @@ from otolith.stores.base import (
     CollectionReport,
     CollectOptions,
     Links,
+    NewsChannel,
     Store,
     Usage,
     digest,
@@ -79,6 +82,19 @@ class BoundedCache(Protocol):
 
     def clear(self, *, erase: bool = False) -> bool:
         """Drop everything; return whether, with `erase`, no copy is left in any file."""
+        ...
+
+
+@runtime_checkable
+class Announcer(Protocol):
+    """A cache by which those who use it can tell each other that refs have moved."""
+
+    def announce(self, names: Collection[str]) -> None:
+        """Tell the others that refs have moved; who does not hear it looks later."""
+        ...
+
+    def news_channel(self) -> NewsChannel:
+        """Return what the others announce from now on."""
         ...
 
 
@@ -139,7 +155,7 @@ class _Level:
         """Return the objects that are here, with the bytes that their hashes name."""
         if self.memory is not None:
             return self.memory.get_many(hashes)
-        answer = self._call(lambda: self.cache.get_many(hashes)) or {}
+        answer = self.call(lambda: self.cache.get_many(hashes)) or {}
         found = {name: answer[name] for name in hashes if name in answer}
         lies = [name for name, data in found.items() if digest(data) != name]
         for name in lies:
@@ -154,7 +170,7 @@ class _Level:
         """Add objects; return what is to go to the next tier. None: it could not take them."""
         if self.memory is not None:
             return self.memory.put_many(objects)
-        done = self._call(lambda: [self.cache.put_many(objects)])
+        done = self.call(lambda: [self.cache.put_many(objects)])
         return None if done is None else done[0] or {}
 
     def count(
@@ -171,7 +187,7 @@ class _Level:
         """Return what is here, and the counts."""
         usage, evictions = None, Evictions()
         if isinstance(self.cache, BoundedCache):
-            usage, evictions = self._call(self.cache.usage), self.cache.evictions
+            usage, evictions = self.call(self.cache.usage), self.cache.evictions
         counted = self if self.memory is None else self.memory
         with self._lock:
             return Tier(
@@ -204,7 +220,7 @@ class _Level:
         except Error:
             self.count(errors=1)
 
-    def _call(self, call: Callable[[], _T]) -> _T | None:
+    def call(self, call: Callable[[], _T]) -> _T | None:
         """Return the answer of the cache, or None if it failed, now or a moment ago."""
         began = self._clock()
         if began < self._rests_until:
@@ -284,6 +300,25 @@ class TieredStore(Layer):
             with self._lock:
                 self._cold[2] += len(objects)
             self._place(objects, len(self._levels), is_new=True)
+        moved = [swap.name for swap in batch.swaps if swap.old != swap.new]
+        announcer = self._announcer()
+        if moved and announcer is not None:
+            level, cache = announcer
+            level.call(lambda: cache.announce(moved))
+
+    def news_channel(self) -> NewsChannel | None:
+        """Return what others announce who write through the same Redis tier, if there is one."""
+        announcer = self._announcer()
+        return None if announcer is None else announcer[1].news_channel()
+
+    def _announcer(self) -> tuple[_Level, Announcer] | None:
+        """Return the tier that passes news on, if the inner store does not tell."""
+        if self.inner.capabilities.notifies:
+            return None
+        for level in self._levels:
+            if isinstance(level.cache, Announcer):
+                return level, level.cache
+        return None
 
     def collect(self, links: Links, **options: Unpack[CollectOptions]) -> CollectionReport:
         """Let the inner store collect, and empty the tiers."""
