@@ -11,6 +11,7 @@ python3 dev.py bench agent                   conversations, and what a model is 
 python3 dev.py bench remote                  stores on servers, tiers, and copies between stores
 python3 dev.py bench teams                   processes that share one state
 python3 dev.py bench flows                   graphs of tasks: plans, schedules, durable steps
+python3 dev.py bench profiles                what is known about a user, and found again
 python3 dev.py bench profile commit-10k      where the time of one kind of work goes
 """
 
@@ -57,12 +58,31 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
+SUITES = (
+    *("core", "state", "workspace", "lifecycle", "agent"),
+    *("remote", "teams", "flows", "profiles"),
+)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="dev.py bench", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    suites = ("core", "state", "workspace", "lifecycle", "agent", "remote", "teams", "flows")
-    parser.add_argument("suite", nargs="?", default="core", choices=(*suites, "profile"))
+    choices = [
+        *[
+            "core",
+            "state",
+            "workspace",
+            "lifecycle",
+            "agent",
+            "remote",
+            "teams",
+            "flows",
+            "profiles",
+            "profile",
+        ]
+    ]
+    parser.add_argument("suite", nargs="?", default="core", choices=choices)
     parser.add_argument("names", nargs="*", help="kinds or rows; for profile, what to profile")
     parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that it runs")
     parser.add_argument("--json", metavar="FILE", help="also write everything there")

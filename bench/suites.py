@@ -106,6 +106,11 @@ _FLOWS: Late = (
     lambda: "Schedules are in virtual time: figures without a unit of time do not depend on it",
 )
 
+_PROFILES: Late = (
+    ("scikit-learn", "model2vec"),
+    lambda: "Public dialogues and preferences, which are not a part of this project",
+)
+
 _LATE: dict[str, Late] = {
     "state": _STATE,
     "workspace": _WORKSPACE,
@@ -114,5 +119,6 @@ _LATE: dict[str, Late] = {
     "remote": _REMOTE,
     "teams": _TEAMS,
     "flows": _FLOWS,
+    "profiles": _PROFILES,
 }
 _HOMES = {"flows": "taskflows"}  # bench.flows counts the files of everyday calls

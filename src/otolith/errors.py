@@ -12,7 +12,8 @@ Error                     .kind is a stable code, .hint says what to try
 |   |-- BadPath, BadRef, BadValue, BadPolicy, NotAStore, Uncommitted, SchemaMismatch, Unstorable
 |   |-- BadChart, IllegalTransition, StepFailed, BadMessage, OverBudget
 |-- Denied                ask for the right                          (also a PermissionError)
-|   `-- Untrusted
+|   `-- Untrusted, NoConsent
+|-- Erased                begin anew, with another id
 |-- ReadOnly              use another handle
 |-- Closed                open it again
 |-- Unavailable           wait; a retry is safe                      (also an OSError)
@@ -328,6 +329,22 @@ class Untrusted(Denied):
     """Pickled bytes that this repo's key did not sign; they were not loaded."""
 
     kind = "untrusted"
+
+
+class NoConsent(Denied):
+    """The user has not agreed to what the data would be used for; `purpose` names it."""
+
+    kind = "no_consent"
+
+    def __init__(self, message: str, *, purpose: str = "", hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.purpose = purpose
+
+
+class Erased(Error):
+    """What was known of this person was erased, and stays erased."""
+
+    kind = "erased"
 
 
 class ReadOnly(Error):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from os import PathLike
 from pathlib import Path as Folder
@@ -28,6 +29,7 @@ from otolith import (
     environment,
     flows,
     memory,
+    profiles,
     statecharts,
     teams,
     workspace,
@@ -49,8 +51,8 @@ from otolith.core import (
     split_ref,
     synchronized,
 )
-from otolith.durations import Duration, duration_seconds
-from otolith.errors import BadValue, Error, Invalid, RefNotFound, Unstorable, Unsupported
+from otolith.durations import Duration
+from otolith.errors import BadValue, Erased, Error, Invalid, RefNotFound, Unstorable, Unsupported
 from otolith.session_snapshot import SessionSnapshot, workspace_variables
 from otolith.shapes import NOTHING, check_argument
 from otolith.state.event_log import EventLog
@@ -60,18 +62,18 @@ from otolith.state.stored_events import StoredEventLog
 from otolith.state.texts import TextHandle
 from otolith.state.tracked_branch import TrackedBranch
 from otolith.state.tracker.held import HeldValue
-from otolith.stores import Expirer, KVStore, Progress, ServerReporter, Store, as_store
+from otolith.stores import KVStore, Progress, Store, as_store, place_of
 from otolith.types import Clock, Tag
 
 if TYPE_CHECKING:
     from otolith.conversation import Conversation
     from otolith.flows import Flow, FlowRun
     from otolith.memory import Memory
+    from otolith.profiles import Profile
     from otolith.statecharts import Chart, Machine
     from otolith.workspace import Runner, Workspace
 
 MAIN = "main"
-
 _SIGNATURE_DOMAIN = b"otolith workspace 1"
 
 
@@ -182,11 +184,13 @@ class Versioned(TrackedBranch):
 
     def _linked(self, **ids: str | None) -> dict[str, Versioned]:
         """Open the states that this one is linked to: by argument, or by its last commit."""
-        found = {scope: scope_ref(scope, id, MAIN) for scope, id in ids.items() if id is not None}
-        for ref in self.head.reads if self.head is not None else ():
-            if is_branch_ref(ref):
-                found.setdefault(ref.partition("/")[0], ref)
-        return {scope: Versioned(self.repo, **_address(ref)) for scope, ref in found.items()}
+        refs = [scope_ref(scope, id, MAIN) for scope, id in ids.items() if id is not None]
+        found = {ref.partition("/")[0]: Versioned(self.repo, **_address(ref)) for ref in refs}
+        for ref in filter(is_branch_ref, self.head.reads if self.head is not None else ()):
+            if ref.partition("/")[0] not in found:
+                with suppress(Erased):  # `.user` raises it
+                    found[ref.partition("/")[0]] = Versioned(self.repo, **_address(ref))
+        return found
 
     @property
     def user(self) -> Versioned:
@@ -201,6 +205,8 @@ class Versioned(TrackedBranch):
     def _scope(self, scope: str) -> Versioned:
         """Return the state of the linked user or app."""
         if scope not in self._scopes:
+            for ref in self.head.reads if self.head is not None else ():
+                self.repo.backend.refs.check_not_erased(ref)
             raise RefNotFound(
                 f"{self.scope} {self.session} is not linked to any {scope}",
                 hint=f"open it with repo.session({self.session!r}, {scope}=…)",
@@ -354,6 +360,11 @@ class Versioned(TrackedBranch):
         """The working memory: goal, plan, notes, and the tools that were called."""
         return memory.Memory(self)
 
+    @property
+    def profile(self) -> Profile:
+        """What is known about the user, and why: `repo.user("ann").profile`."""
+        return profiles.open_profile(self, erase=partial(care.erase, self.repo, self.session))
+
     def lifecycle(
         self, chart: Chart, *, name: str = "main", data: Mapping[str, Any] | None = None
     ) -> Machine:
@@ -396,7 +407,7 @@ class Versioned(TrackedBranch):
         Raises:
             Unsupported: the store does not expire states.
         """
-        _expire(self.repo.store, scope_ref(self.scope, self.session, "x").removesuffix("x"), after)
+        care.expire(self.repo, scope_ref(self.scope, self.session, "x").removesuffix("x"), after)
 
     def workspace(
         self, *, runner: Runner | None = None, folder: str | PathLike[str] | None = None
@@ -519,17 +530,6 @@ def _unstorable(failures: dict[Path, BadValue], held: dict[Path, object]) -> Uns
     )
 
 
-def _expire(store: Store, prefix: str, after: Duration | None) -> None:
-    """Set the time after which states below a prefix disappear."""
-    seconds = None if after is None else duration_seconds(after, "expire")
-    if not isinstance(store, Expirer) or not store.capabilities.expires:
-        raise Unsupported(
-            f"{type(store).__name__} does not expire sessions",
-            hint="use redis://…, or delete branches and prune",
-        )
-    store.expire(prefix, seconds, links=core.links)
-
-
 class Repo(BareRepo):
     """Everything in one store: sessions, users, applications, branches and tags.
 
@@ -573,10 +573,11 @@ class Repo(BareRepo):
         )
         for tag in (Tag.FRAME, Tag.POLARS):
             self.backend.resolvers[f"tag {int(tag)}"] = merge_frames
-        self.backend.resolvers |= memory.RESOLVERS
-        self.backend.resolvers |= {  # these rooms are loaded when there is something to merge
+        self.backend.resolvers |= {  # these rooms, but for memory, are loaded to merge
+            **memory.RESOLVERS,
             "team-proposal": lambda *sides: teams.merge_proposals(*sides),  # noqa: PLW0108 - lazy
             "flow-task": lambda *sides: flows.merge_tasks(*sides),  # noqa: PLW0108 - lazy
+            "profile-purpose": lambda *sides: profiles.merge_purposes(*sides),  # noqa: PLW0108
         }
         self._states: WeakValueDictionary[int, Versioned] = WeakValueDictionary()
         environment.call_at_exit(self._warn_of_staged)
@@ -678,11 +679,10 @@ class Repo(BareRepo):
         Raises:
             Unsupported: the store does not expire states.
         """
-        _expire(self.store, scope_ref(scope, "x", "x").removesuffix("x/x"), after)
+        care.expire(self, scope_ref(scope, "x", "x").removesuffix("x/x"), after)
 
     def __repr__(self) -> str:
-        path = None if isinstance(self.store, ServerReporter) else getattr(self.store, "path", None)
-        return f"<Repo {path or type(self.store).__name__}>"
+        return f"<Repo {place_of(self.store)}>"
 
     def signatures(self, place: str, content: bytes) -> list[bytes]:
         """Return the signatures, by each key, that prove that this repo put a content into a place.

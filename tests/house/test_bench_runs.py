@@ -19,6 +19,7 @@ PROMISED = {
     "agent": {"say", "stored", "context", "step"},
     "teams": {"crowd", "news", "lease", "proposal", "queue", "text"},
     "flows": {"schedule", "path", "plan", "step", "crowd", "large", "fork"},
+    "profiles": {"dialogue", "preference", "search"},
     "remote": {"postgres", "redis", "bucket", "tiers", "pull"},
 }
 

@@ -65,6 +65,8 @@ KINDS = [
     "bad_reply",
     "already_committed",
     "code_edited",
+    "no_consent",
+    "erased",
 ]
 
 ALL = [
@@ -99,6 +101,7 @@ ARGUMENTS: dict[str, Any] = {
     "cycle": ("a", "b"),
     "budget": 100,
     "needed": 250,
+    "purpose": "learning",
 }
 
 

@@ -851,6 +851,9 @@ def pairs():
             async with await state.workspace() as workspace:
                 mirrors += [*events, state.frame("frame"), *rooms, workspace]
             mirrors += await _team_mirrors(repo)
+            profile = (await repo.user("ann")).profile
+            await profile.set("seat", "aisle")
+            mirrors += [profile, await profile.prefer("seat"), await profile.settings()]
             return [(each.plain, each) for each in mirrors]
 
     return asyncio.run(make())

@@ -25,6 +25,7 @@ from otolith.core import Target
 from otolith.errors import BadReply, Busy, Invalid, TimedOut
 from otolith.flows import TaskContext
 from otolith.live import Live
+from otolith.profiles import Profile
 from otolith.session import Versioned
 from otolith.shapes import NOTHING, check_argument
 
@@ -39,6 +40,8 @@ class AgentOptions(TypedDict, total=False):
     human: Callable[[str], str | None] | None
     max_repairs: int
     context_tokens: int | None
+    profile: Profile | None
+    profile_tokens: int
     on_text: OnText | None
     on_step: Callable[[AgentState], None] | None
     progress: bool | None
@@ -63,7 +66,8 @@ class Agent:
 
         It acts by calling tools, or by writing code (`acts="code"`) that runs in the workspace of
         the state. `can_ask` lets the model ask the user: `human` answers, or the run pauses.
-        `context_tokens` limits how much of a conversation is sent to the model.
+        `context_tokens` limits how much of a conversation is sent to the model. `profile` is that
+        of the user: the model is told of it in `profile_tokens`, and what the user says is learned.
         """
         if acts not in ("tools", "code"):
             raise Invalid(f'acts must be "tools" or "code", got {acts!r}')

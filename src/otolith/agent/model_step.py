@@ -18,6 +18,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from itertools import takewhile
 from typing import Any, Literal, TypeAlias
 
@@ -25,13 +26,16 @@ import msgspec
 
 from otolith.agent.history import BEGIN, effective_history
 from otolith.agent.journal import StepBase
+from otolith.agent.live_run import AgentRun
 from otolith.agent.models.base import Reply
 from otolith.agent.orchestrator import Orchestrator
 from otolith.agent.state import AgentState, Observation, text_message
 from otolith.agent.tools import PlainForm, Tool, Toolbox, convert, to_plain
 from otolith.conversation import Context, Conversation, Message, Role, ToolCall, read
 from otolith.core import WORKSPACE, Commit
-from otolith.errors import BadReply, BadValue, Invalid, KeyNotFound, NotKept
+from otolith.errors import BadReply, BadValue, Error, Invalid, KeyNotFound, NoConsent, NotKept
+from otolith.profiles import Profile
+from otolith.shapes import NOTHING, check_argument
 from otolith.statecharts import Phase
 from otolith.text.tokens import estimate_tokens
 from otolith.workspace import Workspace
@@ -44,7 +48,8 @@ RUN_CODE, GIVE_VARIABLE = "run_code", "give_variable"
 GIVE_RESULT, ASK_USER = "give_result", "ask_user"
 """The tools of the loop itself. Names and docstrings are part of each request, whose hash is
 stored with the reply: changing one makes the replies on record useless for a replay."""
-_REPAIRS = "repairs"
+_REPAIRS, _PROFILE = "repairs", "profile"
+"""Names in the data of a run."""
 _SHORTER = "Your answer was cut off. Give all of it, in fewer words."
 _OUTPUT_LETTERS = 8000
 _HAS_INPUTS = re.compile(r"\n\nTask: \w+\n\w+ = ")
@@ -207,13 +212,18 @@ class ModelOrchestrator(Orchestrator):
         max_repairs: int = 3,
         context_tokens: int | None = None,
         inputs: dict[str, Any] | InputLoader | None = None,
+        profile: Profile | None = None,
+        profile_tokens: int = 300,
         **parts: Any,
     ) -> None:
         """Make one; `result` is the type of the result, `parts` are those of `Orchestrator`.
 
         `inputs` are those of the task, or a function that makes them of those in its prompt.
         """
+        check_argument(profile, "profile", (Profile, NOTHING), "repo.user(id).profile")
         self.instructions = instructions
+        self.profile = profile
+        self.profile_tokens = profile_tokens
         self.result = result
         self.can_ask = can_ask
         self.max_repairs = max_repairs
@@ -225,7 +235,7 @@ class ModelOrchestrator(Orchestrator):
     def step(self, s: AgentState) -> AgentState:
         """Ask the model, and make the calls of its reply."""
         if s.phase is Phase.PLANNING:
-            s = s.to_executing()
+            s = self._with_profile(s.to_executing())
             if self.code_runner is not None:
                 self.code_runner.put_inputs(s.task)
         reply = self._ask_model(s)
@@ -252,17 +262,47 @@ class ModelOrchestrator(Orchestrator):
         if self.code_runner is not None:
             self.code_runner.close()
 
+    # The user
+
+    def _with_profile(self, s: AgentState) -> AgentState:
+        """Return the state with what the model is told about the user; it stays for the run."""
+        told = ""
+        if self.profile is not None:
+            told = str(self.profile.prompt(self.profile_tokens, about=s.task))
+        return s.with_data(**{_PROFILE: told}) if told or s.data.get(_PROFILE) else s
+
+    def _after_commit(self, run: AgentRun, saved: AgentState) -> AgentState:
+        """Learn what the user has said, once a run ends or waits for them."""
+        saved = super()._after_commit(run, saved)
+        if self.profile is not None and (saved.is_over or saved.is_paused):
+            try:
+                self._learn(self.profile, run, saved)
+            except Error as error:  # what the run has done is committed, whatever fails here
+                why = f"{type(error).__name__}: {error}"
+                run.journal.record_event("error", "the profile learned nothing", error=why)
+        return saved
+
+    @staticmethod
+    def _learn(profile: Profile, run: AgentRun, saved: AgentState) -> None:
+        """Add what the user says in the messages of a run to their profile, and commit it."""
+        is_clean = profile.is_clean  # what others have staged is theirs to commit
+        with suppress(NoConsent):
+            profile.learn(run.conversation(saved.messages))
+        if is_clean and not profile.is_clean:
+            profile.commit(f"learned in {run.session}")
+
     # Asking
 
     def _ask_model(self, s: AgentState) -> Reply:
         """Return a valid reply; after an invalid one, record an event and ask the model again."""
         tools = [*self.tools.for_model, *self._loop_tools]
-        head = [text_message(Role.SYSTEM, self.instructions)] if self.instructions else []
+        instructions = self._instructions(s)
+        head = [text_message(Role.SYSTEM, instructions)] if instructions else []
         messages: Sequence[Message] = s.messages
         chat = context = None
         if self.context_tokens is not None:
             chat = self._current_run().conversation(s.messages)
-            context = self._context_of(chat, tools)
+            context = self._context_of(chat, tools, instructions)
             document = {"messages": context.messages}
             if context.system is not None:
                 document["system"] = context.system
@@ -286,7 +326,11 @@ class ModelOrchestrator(Orchestrator):
                 return reply
         raise AssertionError("the last attempt raises")
 
-    def _context_of(self, chat: Conversation, tools: Sequence[Tool]) -> Context:
+    def _instructions(self, s: AgentState) -> str:
+        """Return the instructions of the agent, and what it is told about the user."""
+        return "\n\n".join(filter(None, [self.instructions, s.data.get(_PROFILE, "")]))
+
+    def _context_of(self, chat: Conversation, tools: Sequence[Tool], instructions: str) -> Context:
         """Return what of a conversation fits beside the instructions and the tools.
 
         Raises:
@@ -297,7 +341,7 @@ class ModelOrchestrator(Orchestrator):
         form = getattr(self.model, "message_format", "openai")
         assert self.context_tokens is not None
         return chat.context(
-            self.context_tokens, form, tools_tokens=taken + estimate_tokens(self.instructions)
+            self.context_tokens, form, tools_tokens=taken + estimate_tokens(instructions)
         )
 
     # Acting

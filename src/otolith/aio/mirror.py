@@ -46,6 +46,7 @@ _READ_AHEAD_SECONDS = 0.002
 
 _PLUMBING = "what handles need of a state; not for programs"
 _EFFECTS = "what carrying out effects needs of a machine; not for programs"
+_STATEMENTS = "what reading statements needs of a profile; not for programs"
 _PLAIN = "a part of the plain repo: it is at `.plain`"
 
 NOT_MIRRORED = {
@@ -77,6 +78,9 @@ NOT_MIRRORED = {
     "look_only": _PLUMBING,
     "lock": "the lane of a state keeps others out",
     "path": "the caller that made the handle has it",
+    "Profile.add_statement": _STATEMENTS,
+    "Profile.mark_read": _STATEMENTS,
+    "Profile.read_until": _STATEMENTS,
     "remotes": _PLAIN,
     "FairQueue.acquire": "a task enters it with `async with`, so that its commits carry the token",
     "FairQueue.release": "a task leaves it at the end of `async with`",
@@ -107,6 +111,7 @@ _CALLS_OUT = frozenset(
         "carry_out",
         "propose",
         "resolve_all",
+        "learn",
         *("work", "decompose"),
         *("push", "pull", "fetch", "clone", "mirror"),
     }

@@ -17,6 +17,7 @@ from otolith import (
     flows,
     memory,
     opening,
+    profiles,
     session,
     session_snapshot,
     state,
@@ -93,6 +94,25 @@ class Memory(Mirror, plain=memory.Memory, known=("half_life_seconds",)):
     async def tool_calls(self) -> list[Any]:
         """Return the tool calls, the oldest first."""
         return await self._run(lambda plain: [*plain.tool_calls])
+
+
+class Preference(
+    Mirror,
+    plain=profiles.Preference,
+    known=("key", "value", "confidence", "basis", "since", "runner_up", "context"),
+):
+    """What is believed about one key. The commits with its evidence are looked up: `evidence()`."""
+
+    def __repr__(self) -> str:
+        return f"<aio.Preference {self.key} {self.value!r} {self.basis}>"
+
+
+class Settings(Mirror, plain=profiles.Settings):
+    """The declared settings of a profile: `await settings.set("answers", "short")`."""
+
+
+class Profile(Mirror, plain=profiles.Profile, known=("min_confidence",)):
+    """What is known about a user: `await ann.profile.prefer("seat")`."""
 
 
 class Machine(Mirror, plain=statecharts.Machine, known=("name", "chart")):
@@ -261,6 +281,12 @@ class Versioned(
     def app(self) -> Versioned:
         """The state of the application that this session is of; it is committed by itself."""
         return self._scope("app")
+
+    @property
+    def profile(self) -> Profile:
+        """What is known about the user whose state this is."""
+        profile = self.plain.profile
+        return Profile(lambda: profile, self._lane, repr(self)[1:-1])
 
     def _scope(self, name: str) -> Versioned:
         """Return the mirror of the linked user or app, made once."""

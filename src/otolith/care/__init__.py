@@ -4,10 +4,10 @@ Glossary: to *verify* is to re-hash what is reachable and report what is broken;
 fetch broken objects from a replica by their hash; to *prune* is to drop what no ref reaches; to
 *migrate* is to store values of older versions of their classes as they are stored today; to *sign
 anew* is to sign with the current key what older ones have signed; a *remote* is another store of
-the same repo.
+the same repo; to *erase* a user is to remove all of their state, for good.
 """
 
-from otolith.care.maintenance import Problem, Report, prune, verify
+from otolith.care.maintenance import Problem, Report, expire, prune, verify
 from otolith.care.migrate import apply_migration, plan_migration
 from otolith.care.remotes import (
     RefUpdate,
@@ -22,8 +22,10 @@ from otolith.care.remotes import (
 )
 from otolith.care.signatures import sign_anew
 from otolith.care.stale_values import MigrationPlan, StaleValue
+from otolith.care.user_erasure import ErasureReceipt, erase
 
 __all__ = [
+    "ErasureReceipt",
     "MigrationPlan",
     "Problem",
     "RefUpdate",
@@ -33,6 +35,8 @@ __all__ = [
     "TransferReport",
     "apply_migration",
     "clone",
+    "erase",
+    "expire",
     "fetch",
     "mirror",
     "plan_migration",

@@ -38,12 +38,14 @@ from otolith.core import (
     root_flaws,
     totals,
 )
+from otolith.durations import Duration, duration_seconds
 from otolith.errors import Corrupt, Invalid, StaleRef, Unsupported
 from otolith.stores import (
     TIME_LIMIT,
     Batch,
     CollectionReport,
     Collector,
+    Expirer,
     IntegrityChecker,
     Object,
     Store,
@@ -98,6 +100,22 @@ def prune(
     return store.collect(
         links, forget_moves_before=before, progress=progress, dry_run=dry_run, erase=erase
     )
+
+
+def expire(repo: BareRepo, prefix: str, after: Duration | None) -> None:
+    """Let states whose refs have a prefix disappear when nobody has written them for so long.
+
+    Raises:
+        Unsupported: the store does not expire states.
+    """
+    seconds = None if after is None else duration_seconds(after, "expire")
+    store = repo.store
+    if not isinstance(store, Expirer) or not store.capabilities.expires:
+        raise Unsupported(
+            f"{type(store).__name__} does not expire sessions",
+            hint="use redis://…, or delete branches and prune",
+        )
+    store.expire(prefix, seconds, links=links)
 
 
 def _check_arguments(verb: str, repo: object, progress: object) -> None:

@@ -30,6 +30,7 @@ from typing import NamedTuple
 from blake3 import blake3
 
 from otolith.core import (
+    ERASED,
     SHARED,
     Attempts,
     Backend,
@@ -42,6 +43,7 @@ from otolith.core import (
     is_branch_ref,
     is_tag_ref,
     pack,
+    receipt_ref,
     unpack,
 )
 from otolith.errors import (
@@ -83,7 +85,8 @@ class RefUpdate(NamedTuple):
     """What a transfer did with one ref.
 
     `kind` is new, fast-forward, forced, merged, deleted, up-to-date, ahead (the other side has
-    nothing new), or conflict (nothing was changed: merge it by hand).
+    nothing new), erased (it is of a person who was erased there, and was left out), or conflict
+    (nothing was changed: merge it by hand).
     """
 
     name: str
@@ -119,7 +122,7 @@ class TransferReport:
         return f"<TransferReport {len(self.changed)} refs, {objects} objects, {size} bytes>"
 
 
-_UNCHANGED = ("up-to-date", "ahead", "conflict")
+_UNCHANGED = ("up-to-date", "ahead", "erased", "conflict")
 
 
 class Remotes:
@@ -235,8 +238,11 @@ def push(
         _share_constants(repo.store, store, repo.clock())
         for _ in range(_TRIES):
             theirs = {name: store.ref(name) for name in ours} if only else store.refs()
+            erased = _erased(repo.backend, store, ours)
             updates = [
-                _compare(repo.backend, name, theirs.get(name), ours[name], is_forced=force)
+                RefUpdate(name, "erased", None, None)
+                if name in erased
+                else _compare(repo.backend, name, theirs.get(name), ours[name], is_forced=force)
                 for name in ours
             ]
             refused = [each.name for each in updates if each.kind == "conflict"]
@@ -359,11 +365,21 @@ def _mirror(
     _share_constants(repo.store, store, repo.clock())
     for _ in range(_TRIES):
         ours, theirs = _mirrored(repo.store, leave), _mirrored(store, leave)
-        differ = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
+        kept = _erased(repo.backend, store, ours) | {
+            ref for ref in theirs if ref.startswith(ERASED)
+        }
+        differ = [
+            name
+            for name in {**ours, **theirs}
+            if ours.get(name) != theirs.get(name) and name not in kept
+        ]
+        gone = _erased(repo.backend, repo.store, theirs)
         strange = [
             name
             for name in differ
-            if name in theirs and not _was_here(repo.backend, name, theirs[name], ours.get(name))
+            if name in theirs
+            and name not in gone
+            and not _was_here(repo.backend, name, theirs[name], ours.get(name))
         ]
         if strange and not force:
             raise Diverged(
@@ -399,6 +415,8 @@ def _fetch(
     _check_constants(repo.store, store)
     transfer = Transfer(store, repo.store, progress)
     theirs = _wanted(store, only)
+    erased = _erased(repo.backend, repo.store, theirs)
+    theirs = {name: head for name, head in theirs.items() if name not in erased}
     branches = {name: head for name, head in theirs.items() if is_branch_ref(name)}
     for _ in range(_TRIES):
         _copy(transfer, store, list(theirs), theirs)
@@ -494,6 +512,14 @@ def _wanted(store: Store, only: Sequence[str]) -> dict[str, Hash]:
             hint='patterns are full refs, such as "session/trip-42/*"',
         )
     return chosen
+
+
+def _erased(backend: Backend, store: Store, refs: Iterable[str]) -> set[str]:
+    """Return those of the refs that are of a person who was erased from a store."""
+    receipts = store.refs(ERASED)
+    if not receipts:
+        return set()
+    return {ref for ref in refs if receipt_ref(backend.config.salt, ref) in receipts}
 
 
 def _mirrored(store: Store, leave: str | None) -> dict[str, Hash]:

@@ -604,9 +604,9 @@ class Conversation(Sequence[Message]):
                 matches = index.fuse(text, matches, k, embed, lambda at: searched_text(self[at]))
             hits = []
             for each in matches:
-                message = self[each.index]
+                message = self[each.key]
                 shown = snippet(searched_text(message), each.place)
-                hits.append(Hit(each.index, message, each.score, each.words, shown))
+                hits.append(Hit(each.key, message, each.score, each.words, shown))
             return hits
 
     # Threads

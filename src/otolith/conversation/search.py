@@ -1,8 +1,9 @@
 """Full-text search over a thread: deterministic, and each hit names the words that were found.
 
-A message is ranked by how rare the words of the query are in the thread, how often it has them and
-how short it is (BM25), and by how close together they are in it. Of equal messages the later one
-comes first. `text/terms.py` defines words, and which ones are equal.
+`text/ranking.py` ranks messages by the words of the query, and by how close together they are. The
+name of who said a message counts as a part of it. A message also has a part of the words of its
+neighbours, most of those before it: an answer seldom repeats the question. Of equal messages the
+later one comes first.
 
 The index is made when a thread is first searched, at about 0.1 ms a message. It stays in memory and
 grows with the thread.
@@ -16,7 +17,6 @@ thousand texts a second without a network or a GPU, and equal texts have equal v
 
 from __future__ import annotations
 
-import heapq
 import math
 import os
 from array import array
@@ -24,7 +24,6 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
-from itertools import pairwise
 from operator import mul
 from pathlib import Path
 from typing import Any
@@ -32,14 +31,15 @@ from typing import Any
 from otolith.conversation.formats.parts import part_text
 from otolith.conversation.message import Message, Reasoning
 from otolith.errors import BadValue, MissingExtra, NotFound
-from otolith.text.terms import place_of, spelled_terms, terms, whole
+from otolith.text.ranking import TextIndex, TextMatch
+from otolith.text.terms import place_of, whole
 from otolith.types import short_repr
 
 Embed = Callable[[Sequence[str]], Sequence[Sequence[float]]]
 """A function that returns a vector for each text; equal texts must have equal vectors."""
 
-_SATURATION, _LENGTH_WEIGHT = 1.2, 0.75
-"""The usual k1 and b of BM25."""
+_NEIGHBOURS = ((1, 0.7), (2, 0.5), (-1, 0.4), (-2, 0.25))
+"""How many messages later another one is, and how much of the words counts for it."""
 _RANK_OFFSET = 60
 """The usual k of reciprocal rank fusion."""
 
@@ -58,87 +58,33 @@ class Hit:
     """The part of its text where these words are closest together."""
 
 
-@dataclass(frozen=True, slots=True)
-class IndexMatch:
-    """A match in the index, before its message is read."""
-
-    index: int
-    score: float
-    words: tuple[str, ...] = ()
-    place: int = 0
-    """The number of the word in the message around which the matches are closest."""
-
-
 class SearchIndex:
-    """The words of the messages of a thread, with their places."""
+    """The words of the messages of a thread, and their vectors if there are any."""
 
     def __init__(self) -> None:
-        self.length = 0
-        self._places: dict[str, dict[int, list[int]]] = defaultdict(dict)
-        self._sizes: list[int] = []
+        self._index = TextIndex[int]()
         self._embed: Embed | None = None
         self._vectors: list[array[float]] = []
 
     def __repr__(self) -> str:
-        return f"<SearchIndex {self.length} messages, {len(self._places)} words>"
+        return f"<SearchIndex {len(self._index)} messages>"
 
     def add(self, message: Message) -> None:
         """Add the next message."""
-        found = terms(searched_text(message))
-        for place, term in enumerate(found):
-            self._places[term].setdefault(self.length, []).append(place)
-        self._sizes.append(len(found))
-        self.length += 1
+        self._index.add(len(self._index), searched_text(message), message.name)
 
-    def find(self, query: str, k: int) -> list[IndexMatch]:
+    def find(self, query: str, k: int) -> list[TextMatch[int]]:
         """Return the best `k` messages for a query, the best first."""
-        wanted: dict[str, str] = {}
-        for term, word in zip(terms(query), spelled_terms(query), strict=True):
-            wanted.setdefault(term, word)
-        scores: dict[int, float] = defaultdict(float)
-        words: dict[int, list[str]] = defaultdict(list)
-        weights = {term: self._rarity(term) for term in wanted}
-        mean = sum(self._sizes) / max(len(self._sizes), 1) or 1
-        for term in wanted:
-            for at, places in self._places.get(term, {}).items():
-                count = len(places)
-                size = 1 - _LENGTH_WEIGHT + _LENGTH_WEIGHT * self._sizes[at] / mean
-                scores[at] += (
-                    weights[term] * count * (_SATURATION + 1) / (count + _SATURATION * size)
-                )
-                words[at].append(term)
-        # Closeness cannot lift a message far, so it is computed for the best ones only.
-        best = heapq.nsmallest(max(20 * k, 200), scores, key=lambda at: (-scores[at], -at))
-        found = [self._match(at, scores[at], words[at], weights) for at in best]
-        ranked = sorted(found, key=lambda each: (-each.score, -each.index))[:k]
-        return [replace(each, words=tuple(wanted[term] for term in each.words)) for each in ranked]
-
-    def _rarity(self, term: str) -> float:
-        """Return the weight of a word: the fewer messages have it, the higher."""
-        matching = len(self._places.get(term, ()))
-        return math.log(1 + (self.length - matching + 0.5) / (matching + 0.5))
-
-    def _match(
-        self, at: int, score: float, words: list[str], weights: dict[str, float]
-    ) -> IndexMatch:
-        """Return a match whose score includes how close together its words are."""
-        occurrences = sorted((place, term) for term in words for place in self._places[term][at])
-        best_place, closeness = occurrences[0][0], 0.0
-        for (one, first), (other, second) in pairwise(occurrences):
-            if first != second:
-                worth = min(weights[first], weights[second]) / (other - one) ** 2
-                if worth > closeness:
-                    closeness, best_place = worth, one
-        return IndexMatch(at, round(score + closeness, 6), tuple(words), best_place)
+        return self._index.rank(query, k, near=_neighbours, closeness=True)
 
     def fuse(
         self,
         query: str,
-        matches: list[IndexMatch],
+        matches: list[TextMatch[int]],
         k: int,
         embed: Embed,
         text: Callable[[int], str],
-    ) -> list[IndexMatch]:
+    ) -> list[TextMatch[int]]:
         """Return the best `k` by words and by vectors together; `text` returns that of a message.
 
         Raises:
@@ -151,20 +97,21 @@ class SearchIndex:
         alike = [at for at in products if products[at] > 0]
         alike.sort(key=lambda at: (-products[at], -at))
         scores: dict[int, float] = defaultdict(float)
-        for ranking in ([each.index for each in matches], alike[: max(10 * k, _RANK_OFFSET)]):
+        for ranking in ([each.key for each in matches], alike[: max(10 * k, _RANK_OFFSET)]):
             for rank, at in enumerate(ranking):
                 scores[at] += 1 / (_RANK_OFFSET + rank)
-        known = {each.index: each for each in matches}
+        known = {each.key: each for each in matches}
         best = sorted(scores, key=lambda at: (-scores[at], -at))[:k]
         return [
-            replace(known.get(at, IndexMatch(at, 0)), score=round(scores[at], 6)) for at in best
+            replace(known.get(at, TextMatch(at, 0, 0, ())), score=round(scores[at], 6))
+            for at in best
         ]
 
     def _query_vector(self, query: str, embed: Embed, text: Callable[[int], str]) -> array[float]:
         """Return the vector of a query; messages without a vector by this function get one."""
         if embed != self._embed:
             self._embed, self._vectors = embed, []
-        texts = [query, *map(text, range(len(self._vectors), self.length))]
+        texts = [query, *map(text, range(len(self._vectors), len(self._index)))]
         vectors = [array("d", _normalised(vector)) for vector in embed(texts)]
         sizes = {len(each) for each in (*vectors, *self._vectors[:1])}
         if len(vectors) != len(texts) or len(sizes) > 1:
@@ -175,6 +122,10 @@ class SearchIndex:
             )
         self._vectors += vectors[1:]
         return vectors[0]
+
+
+def _neighbours(at: int) -> list[tuple[int, float]]:
+    return [(at + distance, part) for distance, part in _NEIGHBOURS]
 
 
 def searched_text(message: Message) -> str:

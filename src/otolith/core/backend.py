@@ -128,7 +128,6 @@ class Backend:
         self.encoding = Encoding(codec)
         self.objects = Objects(store, cache_bytes=cache_bytes, load_limit_bytes=load_limit_bytes)
         self.graph = Graph(self.objects)
-        self.refs = Refs(store, self.graph)
         self._is_checked = False
         self.is_used = False
         self.read_constants()
@@ -138,6 +137,7 @@ class Backend:
         self.config, self._config_hash = Config.of(
             self.store, self.encoding, entropy=self.entropy, now=self.clock
         )
+        self.refs = Refs(self.store, self.graph, self.config.salt, write=self.write)
 
     def write(self, batch: Batch) -> None:
         """Write a batch; the first one checks that the constants are those that were read.
@@ -198,4 +198,4 @@ class Backend:
         needs = () if new is None else (new.hash,)
         swap = Swap(ref, old, new.hash if new is not None else None)
         carried = {**self.fences(), **fences}
-        self.write(Batch((), [swap], carried, needs, time=self.clock(), note=note))
+        self.refs.write(Batch((), [swap], carried, needs, time=self.clock(), note=note))

@@ -252,7 +252,7 @@ class Branch(StateReader, MutableMapping[str, Any]):
         """Return which commit set the value at a path, or each entry of the map or model there."""
         keys = parse_path(path) if path else ()
         blames = self._backend.path_history(self._tree).blame(self.resolve(at), keys)
-        return [blame for blame in blames if not blame.path.startswith(".")]
+        return [each for each in blames if keys or not each.path.startswith(".")]
 
     # History
 

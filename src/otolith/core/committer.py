@@ -495,7 +495,7 @@ class Committer:
         objects.append(Object(commit.hash, data))
         swap = Swap(self._ref, before, commit.hash)
         fences = self.all_fences()
-        self._backend.write(Batch(objects, [swap], fences, time=commit.time, note=note))
+        self._backend.refs.write(Batch(objects, [swap], fences, time=commit.time, note=note))
         self._cells.objects.settle(objects)
         return commit
 
@@ -564,7 +564,12 @@ class Committer:
         return head
 
     def _deleted(self) -> RefNotFound:
-        """Return the error for a branch that another process deleted."""
+        """Return the error for a branch that another process deleted.
+
+        Raises:
+            Erased: the state was erased.
+        """
+        self._backend.refs.check_not_erased(self._ref)
         return RefNotFound(
             f"{self._ref} was deleted while this handle had it open",
             hint="open the branch again, or fork it from a commit; the edits are still staged",
@@ -620,8 +625,10 @@ class Committer:
         # Until the handle stands on it: whatever is raised until then, it may have landed.
         self._in_doubt = [*before, commit]
         with self._hint_at_doubt():
+            # Only a ref that is new can be of a state that was erased.
+            target = self._backend.refs if batch.swaps[0].old is None else self._backend
             try:
-                self._backend.write(batch)
+                target.write(batch)
             except REFUSALS:
                 self._in_doubt = before
                 raise

@@ -17,7 +17,7 @@ Path: TypeAlias = tuple[object, ...]
 POLICY, CONFLICTS, ALIASES = ".policy", ".conflicts", ".aliases"
 EVENTS, SNAPSHOTS, WORKSPACE = ".events", ".snapshots", ".workspace"
 LIFECYCLE, CONVERSATION, MEMORY, LOOP = ".lifecycle", ".conversation", ".memory", ".loop"
-TEAM, FLOWS = ".team", ".flows"
+TEAM, FLOWS, PROFILE = ".team", ".flows", ".profile"
 
 _DEEPEST = 50
 

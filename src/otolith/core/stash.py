@@ -14,6 +14,7 @@ from otolith.errors import (
     Closed,
     Conflict,
     Denied,
+    Erased,
     Full,
     Invalid,
     NotFound,
@@ -24,7 +25,7 @@ from otolith.errors import (
 from otolith.stores import Batch, Object, Swap
 from otolith.types import Hash
 
-REFUSALS = (Busy, Closed, Conflict, Denied, Full, Invalid, NotFound, ReadOnly)
+REFUSALS = (Busy, Closed, Conflict, Denied, Erased, Full, Invalid, NotFound, ReadOnly)
 """What a store raises only if nothing was written."""
 
 
@@ -82,7 +83,7 @@ class Stash:
         removal = Swap(self.ref, commit.hash, None)
         self._in_doubt = (removal, True)
         try:
-            self._backend.write(
+            self._backend.refs.write(
                 Batch(new, [swap, branch], self._fences(), needs, time=now, note="stage: ")
             )
         except REFUSALS:

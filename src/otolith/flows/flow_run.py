@@ -20,13 +20,7 @@ from threading import RLock
 from typing import Any, Literal, TypeVar
 
 from otolith.core import Backend, Branch, Commit, Snapshot, StateReader, synchronized
-from otolith.errors import (
-    CodeEdited,
-    IllegalTransition,
-    Invalid,
-    KeyNotFound,
-    ReadOnly,
-)
+from otolith.errors import CodeEdited, IllegalTransition, Invalid, KeyNotFound, ReadOnly
 from otolith.flows.board import Board
 from otolith.flows.decomposition import (
     MOST_PROPOSED,

@@ -22,7 +22,7 @@ from otolith.memory.notes import (
     is_number,
 )
 from otolith.memory.plan import STATUSES, PlanStep, StepLike, StepState, TaskState
-from otolith.memory.relevance import NoteWords, RecalledNote, Relevance, RelevantItems
+from otolith.memory.relevance import NoteIndex, RecalledNote, Relevance, RelevantItems
 from otolith.memory.storage import CALLS, DATA, GOAL, ID, NOTES, PLAN, STATUS, TASK, StoredMemory
 from otolith.memory.tool_calls import ToolLog, ToolRecord
 from otolith.shapes import check_argument
@@ -90,7 +90,7 @@ class Memory:
         self._clock = clock_of(state) if clock is None else clock
         self._relevance = relevance
         self._store = StoredMemory(state)
-        self._words = NoteWords()
+        self._index = NoteIndex()
 
     def __repr__(self) -> str:
         task = self.task
@@ -221,8 +221,8 @@ class Memory:
         """Return the notes with a relevance above 0, and pinned ones if wanted, the best first."""
         notes = current_notes({note.key: note for note in self.notes.all()})
         if self._relevance is None:
-            words = {key: self._words.of(note) for key, note in notes.items()}
-            relevances = ranking.relevances(query, words)
+            with self.state.lock:  # several threads may recall at once
+                relevances = self._index.relevances(query, notes.values())
         else:
             relevances = {key: self._relevance(query, note) for key, note in notes.items()}
         now = self._now()

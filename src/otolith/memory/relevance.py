@@ -1,8 +1,8 @@
 """Relevance: which notes, tool calls and plan steps matter for a question, within a token budget.
 
 The score of a note is relevance x strength. Relevance, from 0 to 1, is the share of the words of
-the question that the note has; words that few notes have weigh more. Words are compared by their
-stems; signs of scripts without spaces are words by themselves, as in a search.
+the question that the note has; words that few notes have weigh more, and so do words of a short
+note. `text/ranking.py` compares words, as in a search.
 
 `choose` fills a budget: the goal and the current step come first, then pinned notes, then all else
 by its score. An item that does not fit is left out and listed.
@@ -10,26 +10,24 @@ by its score. An item that does not fit is left out and listed.
 
 from __future__ import annotations
 
-import math
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from functools import cached_property
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from otolith import text as language
 from otolith.errors import BadValue
 from otolith.memory.notes import Note
 from otolith.memory.plan import TaskState
 from otolith.memory.tool_calls import ToolRecord
+from otolith.text.ranking import TextIndex
 from otolith.text.tokens import cut, estimate_tokens
+from otolith.text.words import content_spellings, split_names
 from otolith.types import short_repr
 
+K = TypeVar("K", bound=Hashable)
 Relevance: TypeAlias = Callable[[str, Note], float]
 """A judge of your own: takes the question and a note, returns a relevance from 0 to 1."""
 
-_PREFIX_MATCH = 0.6
-"""The weight of a word that only begins like the word of the question, or contains it."""
-_PREFIX_LETTERS = 5
 _FIRST_SCORE, _PINNED_SCORE, _PLAN_SCORE = 3.0, 2.0, 0.4
 _CALL_TOKENS = 120
 _CALL_DECAY = 0.8
@@ -40,51 +38,25 @@ _MIN_SCORE, _MIN_CUT_TOKENS = 0.01, 8
 # Relevance of words
 
 
-class NoteWords:
-    """A cache of the words of notes; a note whose text has changed is read again."""
+class NoteIndex:
+    """The words of notes; a note whose text has changed is read again."""
 
-    def __init__(self) -> None:
-        self._known: dict[str, tuple[str, frozenset[str]]] = {}
+    @cached_property
+    def _index(self) -> TextIndex[str]:
+        return TextIndex(prefixes=True)
 
-    def of(self, note: Note) -> frozenset[str]:
-        """Return the stems of the words in a note."""
-        text = note.text
-        known = self._known.get(note.key)
-        if known is None or known[0] != text:
-            known = self._known[note.key] = text, frozenset(_compared_words(text))
-        return known[1]
+    def relevances(self, query: str, notes: Iterable[Note]) -> dict[str, float]:
+        """Return the relevance of each of these notes, by key."""
+        self._index.update({note.key: (split_names(note.text),) for note in notes})
+        return relevances(query, self._index)
 
 
-def _compared_words(text: str) -> set[str]:
-    """Return stems of words, and the signs that are words by themselves."""
-    signs, words = set(language.signs(text)), set(language.content_words(text))
-    if not signs:
-        return words
-    return signs | {word for word in words if signs.isdisjoint(language.signs(word))}
-
-
-def relevances(query: str, words_by_key: Mapping[str, frozenset[str]]) -> dict[str, float]:
-    """Return the relevance of each text, given by its words; 1 for all if the query is empty."""
-    asked = _compared_words(query)
-    if not asked:
-        return dict.fromkeys(words_by_key, 1.0)
-    counts = Counter(word for words in words_by_key.values() for word in words)
-    texts = len(words_by_key)
-    weights = {word: math.log(1 + (texts + 1) / (counts[word] + 0.5)) for word in sorted(asked)}
-    total = sum(weights.values())
-    return {
-        key: sum(weight * _match(word, words) for word, weight in weights.items()) / total
-        for key, words in words_by_key.items()
-    }
-
-
-def _match(word: str, words: frozenset[str]) -> float:
-    if word in words:
-        return 1.0
-    if len(word) < _PREFIX_LETTERS:
-        return 0.0
-    start = word[:_PREFIX_LETTERS]
-    return _PREFIX_MATCH if any(each.startswith(start) or word in each for each in words) else 0.0
+def relevances(query: str, index: TextIndex[K]) -> dict[K, float]:
+    """Return the relevance of each text; 1 for all if the query has no content words."""
+    asked = " ".join(content_spellings(query))
+    found = dict.fromkeys(index, 0.0 if asked else 1.0)
+    found.update((match.key, match.share) for match in index.rank(asked))
+    return found
 
 
 @short_repr("note", "score")
@@ -211,9 +183,11 @@ def note_items(notes: Iterable[RecalledNote]) -> list[RelevantItem]:
 def call_items(decision: str, calls: Sequence[ToolRecord]) -> list[RelevantItem]:
     """Return items for tool calls, shortened; later calls score higher."""
     texts = [cut(_describe_call(call), _CALL_TOKENS) for call in calls]
-    words = {str(at): frozenset(language.content_words(text)) for at, text in enumerate(texts)}
+    index = TextIndex[int](prefixes=True)
+    for at, text in enumerate(texts):
+        index.add(at, split_names(text))
     items = []
-    for at, relevance in enumerate(relevances(decision, words).values()):
+    for at, relevance in relevances(decision, index).items():
         age = len(calls) - 1 - at
         score = (0.2 + 0.8 * relevance) * _CALL_DECAY**age
         if score >= _MIN_SCORE:

@@ -24,7 +24,7 @@ from urllib.parse import unquote
 
 from otolith.errors import Invalid, MissingExtra, Unsupported
 from otolith.shapes import check_argument
-from otolith.stores.base import Store, check_limit
+from otolith.stores.base import ServerReporter, Store, check_limit
 from otolith.stores.keyvalue import KeyValueStore, KVStore
 from otolith.stores.layers import CachedStore, ObjectCache
 from otolith.stores.memory import MemoryStore
@@ -114,6 +114,12 @@ def open_server_cache(url: str, **options: Any) -> ServerCache:
     module, _, extra = _ON_SERVERS[scheme]
     found: ServerCache = _import(scheme, module, CACHES[scheme], extra)(url, **options)
     return found
+
+
+def place_of(store: Store) -> str:
+    """Return the file of a store, or the name of its class; a server is not one of its files."""
+    path = None if isinstance(store, ServerReporter) else getattr(store, "path", None)
+    return path or type(store).__name__
 
 
 def _import(scheme: str, module: str, name: str, extra: str) -> Callable[..., Any]:

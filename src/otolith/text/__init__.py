@@ -1,4 +1,4 @@
-"""Texts: words and stems, terms for search, what was replaced, and values on one line.
+"""Texts: words and stems, their ranking, what was replaced, and values on one line.
 
 Names are loaded on first use; rooms with hot paths import the modules themselves.
 """
@@ -18,12 +18,15 @@ if TYPE_CHECKING:
         quoted,
         size_text,
     )
+    from otolith.text.ranking import TextIndex, TextMatch
     from otolith.text.replacements import Replacement, edits_between
     from otolith.text.terms import signs
     from otolith.text.words import Word, content_words, is_german, stem, words_in
 
 __all__ = [
     "Replacement",
+    "TextIndex",
+    "TextMatch",
     "Word",
     "bracketed",
     "clip",
@@ -43,6 +46,8 @@ __all__ = [
 
 _HOME = dict.fromkeys(__all__, "lines") | {
     "Replacement": "replacements",
+    "TextIndex": "ranking",
+    "TextMatch": "ranking",
     "Word": "words",
     "content_words": "words",
     "is_german": "words",

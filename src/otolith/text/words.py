@@ -108,17 +108,26 @@ def stem(word: str) -> str:
     return bare[:-1] if is_doubled else bare
 
 
+def split_names(text: str) -> str:
+    """Return a text with spaces between the parts of identifiers."""
+    return _NAME_PARTS.sub(" ", text)
+
+
+def content_spellings(text: str) -> list[str]:
+    """Return the words of a text without stop words, in order; identifiers are split."""
+    return [
+        word.text
+        for word in words_in(split_names(text))
+        if word.lower not in STOP_WORDS and (len(word.text) > 1 or word.text.isdigit())
+    ]
+
+
 def content_words(text: str) -> list[str]:
     """Return the stems of a text without stop words, in order.
 
     Identifiers are split: `content_words("sales_by_cityName")` is `["sal", "citi", "nam"]`.
     """
-    return [
-        stem(word.text)
-        for part in _NAME_PARTS.split(text)
-        for word in words_in(part)
-        if word.lower not in STOP_WORDS and (len(word.text) > 1 or word.text.isdigit())
-    ]
+    return list(map(stem, content_spellings(text)))
 
 
 def is_german(text: str, *, default: bool) -> bool:

@@ -229,8 +229,24 @@ def test_a_part_of_a_task_can_be_an_agent_or_an_orchestrator(state):
     assert run.result("plan") == [300, "Hello", "count!", "count!"]
     assert state["counted"] == 2
     nowhere: Any = None
-    with pytest.raises(Invalid, match="called with input="):
-        chat.run_in_task(nowhere, {"text": "no"})
+    with pytest.raises(Invalid, match="task must be the context of a task"):
+        chat.run_in_task(nowhere, {"input": "no"})
+
+
+def test_an_agent_that_is_called_with_something_else_is_told_what_it_takes(state):
+    chat = Agent(ScriptedModel(["Hello"]), name="chat")
+    refusals = []
+
+    def plan(task):
+        try:
+            task.call(chat, text="Say hello")
+        except Invalid as error:
+            refusals.append(error.message)
+        return "done"
+
+    state.flow(flow_of(plan, "plan")).work()
+
+    assert refusals == ["an agent is called with input=, a text, got text"]
 
 
 def test_work_that_was_sent_back_is_one_more_turn(state):

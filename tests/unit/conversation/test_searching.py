@@ -7,7 +7,7 @@ import unicodedata
 import pytest
 
 import otolith
-from otolith.conversation import Conversation, ToolCall
+from otolith.conversation import Conversation, Message, Role, Text, ToolCall
 
 
 @pytest.fixture
@@ -163,3 +163,30 @@ def test_a_hit_names_the_words_as_they_were_asked_for(state):
     chat = Conversation(state)
     chat.user("Cities and prices")
     assert chat.search("price of a city")[0].words == ("price", "city")
+
+
+def test_the_name_of_who_said_it_counts(state):
+    chat = Conversation(state, clock=lambda: 1)
+    for name in ("ann", "bob", "cleo"):
+        chat.append(Message(Role.USER, (Text("I adopted a cat"),), name=name))
+
+    assert chat.search("what did Bob adopt?")[0].index == 1
+
+
+def test_an_answer_is_found_by_the_words_of_its_question(state):
+    chat = Conversation(state, clock=lambda: 1)
+    chat.user("I live in Rome, the weather is fine")
+    chat.user("Why did you move to Sweden?")
+    chat.user("My grandma lives there")
+    for text in ("What is new?", "I live quietly", "Good to hear", "Bye"):
+        chat.user(text)
+
+    assert [hit.index for hit in chat.search("who lives in Sweden", k=2)] == [1, 2]
+
+
+def test_a_message_without_a_word_of_the_query_is_not_found_for_its_neighbours(state):
+    chat = Conversation(state, clock=lambda: 1)
+    chat.user("a zebra")
+    chat.user("hello")
+
+    assert [hit.index for hit in chat.search("zebra")] == [0]

@@ -64,7 +64,7 @@ class PathHistory:
 
         Of any other value, who set it.
         """
-        cell = self.at(tip, path) if path else tip.cell
+        cell = self._base(tip, path)
         if cell is None:
             return []
         if self._cells.kind(cell) == "map":
@@ -74,24 +74,41 @@ class PathHistory:
             names = [] if model is None else model.all_names
             if not names:
                 return [Blame(format_path(path), self.writer(tip, path))]
-        unkey = self._cells.encoding.unkey
-        return self._blame_all(tip, [(*path, unkey(name)) for name in names])
+        found, unkey = self._writers(tip, path, set(names)), self._cells.encoding.unkey
+        return [Blame(format_path((*path, unkey(name))), found[name]) for name in names]
 
-    def _blame_all(self, tip: Commit, paths: list[Path]) -> list[Blame]:
-        """Walk back once for all paths; each is passed to a parent that has the same value."""
+    def _base(self, commit: Commit, path: Path) -> bytes | None:
+        """Return the cell at a path, or of the whole state."""
+        return self.at(commit, path) if path else commit.cell
+
+    def _writers(self, tip: Commit, path: Path, names: set[bytes]) -> dict[bytes, Commit]:
+        """Walk back once for all names; each is passed to a parent that has the same value."""
         heap = [(-tip.time, tip.id, tip)]
-        open_paths: dict[str, list[Path]] = {tip.id: paths}
-        found: dict[Path, Commit] = {}
+        open_names = {tip.id: names}
+        found: dict[bytes, Commit] = {}
         while heap:
             commit = heapq.heappop(heap)[2]
-            rest = open_paths.pop(commit.id)
+            rest = open_names.pop(commit.id)
             for parent in self._graph.parents(commit):
-                compared = [(path, self._is_same(commit, parent, path)) for path in rest]
-                same = [path for path, is_same in compared if is_same]
-                rest = [path for path, is_same in compared if not is_same]
-                if same and parent.id not in open_paths:
+                changed = self._changed(parent, commit, path, rest)
+                same, rest = rest, rest & changed
+                same -= rest  # in place, as most names are handed on
+                if not same:
+                    continue
+                if parent.id in open_names:
+                    open_names[parent.id] |= same
+                else:
                     heapq.heappush(heap, (-parent.time, parent.id, parent))
-                    open_paths[parent.id] = []
-                open_paths.get(parent.id, []).extend(same)
+                    open_names[parent.id] = same
             found.update(dict.fromkeys(rest, commit))
-        return [Blame(format_path(path), found[path]) for path in paths]
+        return found
+
+    def _changed(self, old: Commit, new: Commit, path: Path, names: set[bytes]) -> set[bytes]:
+        """Return those names, and others, whose value differs between two commits."""
+        before, after = self._base(old, path), self._base(new, path)
+        if before is None or after is None:
+            return names
+        if self._cells.kind(before) == self._cells.kind(after) == "map":
+            return {name for name, _, _ in self._cells.map_differences(before, after)}
+        unkey = self._cells.encoding.unkey
+        return {name for name in names if not self._is_same(new, old, (*path, unkey(name)))}

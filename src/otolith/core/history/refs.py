@@ -10,25 +10,34 @@
     .config                   the repo's constants
     .attempts/<scope>/<id>    what was begun and must not happen twice: see `attempts.py`
     .shared/<scope>/<id>/...  leases and queues: see `shared_map.py`
+    .erased/<digest>          the receipt for a user whose state was erased
 
 An expression is a name and steps: `~n` goes to the nth first parent, `^n` to the nth parent,
 `@{n}` to where the ref was n moves ago. The name is `@` (the head of the current branch), a
 branch of the same session, `session/branch`, a full ref, a tag, or the first digits of an id.
 
 Undo and redo go to where a branch was before its last move, read from the history of its ref.
+
+What was *erased* stays erased. A receipt is written in the batch that removes the refs of a user;
+it does not tell whose it is. A handle that has one of the commits finds its ref gone; whoever makes
+such a ref checks in the same batch that there is no receipt (`Refs.write`).
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from dataclasses import replace
 from urllib.parse import quote, unquote
 
 from otolith.core.history.commits import Commit, Graph, is_commit
-from otolith.errors import BadRef, CommitNotFound, Corrupt, NotFound, RefNotFound
-from otolith.stores import Move, Store
+from otolith.core.trees.layout import digest
+from otolith.errors import BadRef, CommitNotFound, Corrupt, Erased, NotFound, RefNotFound, StaleRef
+from otolith.stores import Batch, Move, Store, Swap
 from otolith.types import Hash
 
 CONFIG = ".config"
+ERASED = ".erased/"
 SCOPES = ("session", "user", "app", "team")
 
 _NAME = re.compile(r"(?!.*(\.\.|//|@\{|\.lock$))[\w][\w.+=@:-]*(/[\w][\w.+=@:-]*)*\Z")
@@ -109,6 +118,20 @@ def split_ref(ref: str) -> tuple[str, str, str]:
     return scope, unquote(id), branch
 
 
+def erased_ref(salt: int, scope: str, id: str) -> str:
+    """Return the ref of the receipt for an erased state, which does not tell whose it was."""
+    name = f"{scope}\0{id}".encode("utf-8", "surrogatepass")
+    return f"{ERASED}{digest(salt.to_bytes(8, 'big') + name)[:16].hex()}"
+
+
+def receipt_ref(salt: int, ref: str) -> str | None:
+    """Return the ref of the receipt for a branch or stash; None if its scope is never erased."""
+    ref = ref.removeprefix("stage.")
+    if not ref.startswith("user/") or not is_branch_ref(ref):
+        return None
+    return erased_ref(salt, *split_ref(ref)[:2])
+
+
 def is_branch_ref(ref: str) -> bool:
     """Tell whether a ref in a store is that of a branch, spelled as `scope_ref` spells it."""
     try:
@@ -126,15 +149,64 @@ def is_tag_ref(ref: str) -> bool:
         return False
 
 
-class Refs:
-    """Resolves names and expressions to commits."""
+def _erased(ref: str) -> Erased:
+    """Return the error for a branch or stash of a state that was erased."""
+    scope, id, _ = split_ref(ref.removeprefix("stage."))
+    return Erased(
+        f"{scope} {id} was erased from this store, and stays erased",
+        hint="if they come back, begin anew with another id",
+    )
 
-    def __init__(self, store: Store, graph: Graph) -> None:
+
+class Refs:
+    """Resolves names and expressions to commits, and writes what makes new refs by `write`."""
+
+    def __init__(
+        self, store: Store, graph: Graph, salt: int, *, write: Callable[[Batch], None]
+    ) -> None:
         self._store = store
+        self._write = write
         self._graph = graph
+        self._salt = salt
+
+    def write(self, batch: Batch) -> None:
+        """Write a batch; one that would bring back an erased state is refused.
+
+        Raises:
+            Erased: a ref that it would make is of such a state. Nothing was written.
+        """
+        made = {
+            receipt: swap.name
+            for swap in batch.swaps
+            if swap.old is None and (receipt := receipt_ref(self._salt, swap.name))
+        }
+        if not made:
+            self._write(batch)
+            return
+        checks = [Swap(receipt, None, None) for receipt in made]
+        try:
+            self._write(replace(batch, swaps=[*batch.swaps, *checks]))
+        except StaleRef as stale:
+            if stale.name in made:
+                raise _erased(made[stale.name]) from None
+            raise
+
+    def check_not_erased(self, ref: str) -> None:
+        """Refuse a branch or stash of an erased state.
+
+        Raises:
+            Erased: it was erased.
+        """
+        receipt = receipt_ref(self._salt, ref)
+        if receipt is not None and self._store.ref(receipt) is not None:
+            raise _erased(ref)
 
     def head(self, ref: str) -> Commit | None:
-        """Return the commit a ref names."""
+        """Return the commit a ref names; None if there is no such ref.
+
+        Raises:
+            Erased: it is of a state that was erased.
+        """
         hash = self._store.ref(ref)
         while hash is not None:
             try:
@@ -144,6 +216,7 @@ class Refs:
                 before, hash = hash, self._store.ref(ref)
                 if hash == before:
                     raise
+        self.check_not_erased(ref)
         return None
 
     def resolve(self, expression: str, *, at: str | None = None) -> Commit:

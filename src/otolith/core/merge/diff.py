@@ -95,7 +95,7 @@ def differences(cells: Cells, old: bytes, new: bytes, path: Path = ()) -> Iterat
 def differences_outside(cells: Cells, name: str, old: bytes, new: bytes) -> Iterator[Change]:
     """Yield the changes from one state to another, but for what is under a name at the top."""
     unkey = cells.encoding.unkey
-    found = [each for each in map_differences(cells, old, new) if unkey(each[0]) != name]
+    found = [each for each in cells.map_differences(old, new) if unkey(each[0]) != name]
     yield from _named_changes(cells, found, ())
 
 
@@ -138,7 +138,7 @@ def _differences(cells: Cells, old: bytes, new: bytes, path: Path) -> Iterator[C
     if kind == "map" and cells.kind(new) == "map":
         if path and is_reordered(cells, old, new):
             yield Change(cells, path, old, new)
-        yield from _named_changes(cells, map_differences(cells, old, new), path)
+        yield from _named_changes(cells, cells.map_differences(old, new), path)
     elif kind == "list" and cells.kind(new) == "list":
         yield from _list_changes(cells, old, new, path)
     elif kind == "tagged":
@@ -172,23 +172,12 @@ def _model_changes(cells: Cells, old: bytes, new: bytes, path: Path) -> Iterator
         for mine, yours in zip(was.tables, now.tables, strict=True)
         if mine is not None and yours is not None
     ]
-    found = sorted(each for pair in tables for each in map_differences(cells, *pair))
+    found = sorted(each for pair in tables for each in cells.map_differences(*pair))
     moved = (was.given or frozenset()) ^ (now.given or frozenset())
     is_reset = not moved <= {key for key, _, _ in found}
     if is_reset or not found or any(is_reordered(cells, *pair) for pair in tables):
         yield Change(cells, path, old, new)
     yield from _named_changes(cells, found, path)
-
-
-def map_differences(cells: Cells, old: bytes, new: bytes) -> list[Difference]:
-    """Return the keys whose cells differ between two maps, in key order."""
-    old_tree, new_tree = cells.tree(old), cells.tree(new)
-    if old_tree is not None and new_tree is not None:
-        return cells.maps.diff(old_tree, new_tree)
-    before, after = cells.all_entries(old), cells.all_entries(new)
-    keys = sorted(before.keys() | after.keys())
-    pairs = ((key, before.get(key), after.get(key)) for key in keys)
-    return [(key, a, b) for key, a, b in pairs if not cells.same(a, b)]
 
 
 def is_reordered(cells: Cells, old: bytes, new: bytes) -> bool:
@@ -233,7 +222,7 @@ def has_same_content(cells: Cells, old: bytes | None, new: bytes | None) -> bool
     if kind != cells.kind(new):
         return False
     if kind == "map":
-        pairs = map_differences(cells, old, new)
+        pairs = cells.map_differences(old, new)
         return all(has_same_content(cells, before, after) for _, before, after in pairs)
     if kind == "list":
         _, gone, come = list_middle(cells, old, new)

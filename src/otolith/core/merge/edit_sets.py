@@ -20,7 +20,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, TypeAlias, cast
 
-from otolith.core.merge.diff import map_differences
 from otolith.core.trees.cells import EMPTY_MAP, Cells
 from otolith.core.trees.encoding import FSCK
 from otolith.errors import Corrupt
@@ -67,7 +66,7 @@ class DocumentMerge:
 
     def _changed_writers(self) -> list[int]:
         """Return the writers of which a side has other runs than the base."""
-        differences = (map_differences(self._cells, self._base, side) for side in self._sides)
+        differences = (self._cells.map_differences(self._base, side) for side in self._sides)
         return sorted({self._run(key).writer for found in differences for key, _, _ in found})
 
     def _choice(self, before: int, sides: list[_Runs]) -> _Runs:

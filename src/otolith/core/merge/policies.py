@@ -24,6 +24,7 @@ from otolith.core.paths import (
     LOOP,
     MEMORY,
     POLICY,
+    PROFILE,
     TEAM,
     WORKSPACE,
     Path,
@@ -106,6 +107,19 @@ def _flow_policy(path: Path, *, is_map: bool) -> str | None:
     return "max" if table == "rates" and not is_map else None
 
 
+def _profile_policy(path: Path, *, is_map: bool) -> str | None:
+    """Unite the evidence of both sides; the later time of forgetting holds.
+
+    A purpose is merged by a function, so that a consent that one side took back is taken back.
+    """
+    table, depth = path[1] if len(path) > 1 else None, len(path)
+    if table == "purposes":
+        return f"{CALL}profile-purpose" if depth == 3 else None
+    if is_map:
+        return None
+    return "max" if table == "forgotten" else "last-writer"
+
+
 RESERVED: dict[str, Rule] = {
     # An alias is checked when it is read, so either side will do.
     ALIASES: lambda path, *, is_map: None if is_map else "last-writer",
@@ -118,6 +132,7 @@ RESERVED: dict[str, Rule] = {
     MEMORY: _memory_policy,
     # Rules that differ are a conflict, whatever a pattern decides about values.
     POLICY: lambda path, *, is_map: None,
+    PROFILE: _profile_policy,
     TEAM: _team_policy,
     WORKSPACE: _workspace_policy,
 }

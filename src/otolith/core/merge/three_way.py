@@ -41,7 +41,6 @@ from otolith.core.merge.diff import (
     has_same_content,
     in_order_of,
     is_reordered,
-    map_differences,
     too_deep,
 )
 from otolith.core.merge.edit_sets import DocumentMerge
@@ -232,8 +231,8 @@ class Merger:
         base = self._graph.parents(theirs)[0] if len(theirs.parents) == 1 else None
         if base is None or not self._graph.is_ancestor(base, ours):
             return None
-        mine = {key for key, _, _ in map_differences(self._cells, base.cell, root)}
-        yours = {key: new for key, _, new in map_differences(self._cells, base.cell, theirs.cell)}
+        mine = {key for key, _, _ in self._cells.map_differences(base.cell, root)}
+        yours = {key: new for key, _, new in self._cells.map_differences(base.cell, theirs.cell)}
         is_text = all(type(self._cells.encoding.unkey(key)) is str for key in (*mine, *yours))
         if not mine.isdisjoint(yours) or not is_text:  # keys of other types can be equal in Python
             return None
@@ -455,9 +454,9 @@ class _Walk:
         if self._cells.kind(ours) != "map" or self._cells.kind(theirs) != "map":
             raise NoDecision("policy map needs maps")
         start = base if base is not None and self._cells.kind(base) == "map" else EMPTY_MAP
-        mine = {key: new for key, _, new in map_differences(self._cells, start, ours)}
+        mine = {key: new for key, _, new in self._cells.map_differences(start, ours)}
         edits: dict[bytes, bytes | None] = {}
-        for key, before, after in map_differences(self._cells, start, theirs):
+        for key, before, after in self._cells.map_differences(start, theirs):
             merged = after
             if key in mine:
                 merged = self._cell(self._below(path, key), before, mine[key], after)
@@ -513,8 +512,8 @@ class _Walk:
         before = self.set_of(base)
         edits: dict[bytes, bytes | None] = {
             key: None if after is None else self._cells.loosen(after)
-            for key, _, after in map_differences(
-                self._cells, EMPTY_MAP if before is None else before[1], yours[1]
+            for key, _, after in self._cells.map_differences(
+                EMPTY_MAP if before is None else before[1], yours[1]
             )
         }
         code, elements = mine

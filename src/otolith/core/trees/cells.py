@@ -65,7 +65,7 @@ from otolith.core.trees.layout import (
     is_link,
     read_link,
 )
-from otolith.core.trees.maps import Edit, MapTree
+from otolith.core.trees.maps import Difference, Edit, MapTree
 from otolith.core.trees.model_tables import model_in
 from otolith.core.trees.objects import Buffer
 from otolith.core.trees.order import Tails, ordered_entries
@@ -444,6 +444,15 @@ class Cells:
         if link is not None:
             return self.maps.items(link, start=start)
         return iter(sorted(pair for pair in self.entries(cell) if pair[0] >= start))
+
+    def map_differences(self, old: bytes, new: bytes) -> list[Difference]:
+        """Return the keys whose cells differ between two maps, in key order."""
+        old_tree, new_tree = self.tree(old), self.tree(new)
+        if old_tree is not None and new_tree is not None:
+            return self.maps.diff(old_tree, new_tree)
+        before, after = self.all_entries(old), self.all_entries(new)
+        pairs = ((key, before.get(key), after.get(key)) for key in sorted({**before, **after}))
+        return [(key, a, b) for key, a, b in pairs if not self.same(a, b)]
 
     def elements(self, cell: bytes, start: int = 0, stop: int | None = None) -> Iterator[bytes]:
         """Yield the cells of a list."""

@@ -101,6 +101,18 @@ class MapTree:
                 return found
         return None
 
+    def last_items(self, link: Link, count: int) -> list[tuple[bytes, bytes]]:
+        """Return the last keys and cells, in order, up to a number of them."""
+        node = self._objects.node(link.hash)
+        if node.level == 0:
+            return [*zip(node.keys, node.payloads, strict=True)][-count:] if count else []
+        found: list[tuple[bytes, bytes]] = []
+        for payload in reversed(node.payloads):
+            found[:0] = self.last_items(read_link(payload), count - len(found))
+            if len(found) >= count:
+                break
+        return found
+
     def items(self, link: Link, *, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         """Yield keys and cells in order, from the first key that is not before `start`."""
         yield from self._items(self._objects.node(link.hash), start)
