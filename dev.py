@@ -146,6 +146,28 @@ def installer() -> list[str | Path]:
 
 def fetch_programs() -> None:
     """Try once to install what some tests start; without these, the tests are skipped."""
+    fetch_packages()
+    fetch_azurite()
+
+
+def fetch_azurite() -> None:
+    """Install Microsoft's emulator of Azure's storage, where npm is here and may do so."""
+    tried = VENV / ".azurite"
+    if shutil.which("azurite-blob") or tried.exists():
+        return
+    tried.touch()
+    if not shutil.which("npm") or os.geteuid() != 0:
+        return
+    options = ["--no-audit", "--no-fund", "--fetch-retries=0"]
+    try:
+        with Step("installing azurite"):
+            run_quietly(["npm", "install", "--global", *options, "azurite"])
+    except Failed:
+        print("  not to be had: the tests that need it are skipped", flush=True)
+
+
+def fetch_packages() -> None:
+    """Install the packages of Debian that bring servers and other programs."""
     wanted = {
         "initdb": "postgresql",
         "pgbouncer": "pgbouncer",

@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
 from otolith import environment
-from tests.servers.bucket import azure_server, bucket_server, little_room
+from tests.servers.bucket import azure_server, bucket_place, bucket_server, little_room
 from tests.servers.dask import dask_cluster
 from tests.servers.etcd import etcd_cluster
 from tests.servers.pgbouncer import pooler_url
@@ -28,8 +28,8 @@ from tests.servers.redis import redis_url, valkey_url
 
 # Fixtures: servers that are started once, when the first test asks for them.
 __all__ = [
-    "azure_server", "bucket_server", "dask_cluster", "etcd_cluster", "little_room", "pooler_url",
-    "postgres_url", "redis_url", "valkey_url",
+    "azure_server", "bucket_place", "bucket_server", "dask_cluster", "etcd_cluster", "little_room",
+    "pooler_url", "postgres_url", "redis_url", "valkey_url",
 ]  # fmt: skip
 
 pytest.register_assert_rewrite("tests.reference")  # so that its assertions explain themselves

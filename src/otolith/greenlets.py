@@ -4,6 +4,7 @@
     is_inside()                whether this code runs in such a greenlet
     wait_for(awaitable)        inside: let the others continue until the awaitable is done
     call(function)             inside: the same, for a function that blocks
+    pause(seconds)             inside or not: wait for some time
     wait_until_done(future)    inside or not: wait for a future, for some time
 
 A store that can wait in two ways asks `is_inside` first: the same code then serves programs with
@@ -23,6 +24,7 @@ from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
 from threading import TIMEOUT_MAX, Thread
+from time import sleep
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from otolith.errors import MissingExtra
@@ -61,6 +63,16 @@ def call(function: Callable[[], R]) -> R:
     import asyncio
 
     return wait_for(asyncio.to_thread(function))
+
+
+def pause(seconds: float) -> None:
+    """Wait for some time; inside, other functions of the pool continue meanwhile."""
+    if is_inside():
+        import asyncio
+
+        wait_for(asyncio.sleep(seconds))
+    else:
+        sleep(seconds)
 
 
 def wait_until_done(future: Future[Any], seconds: float) -> None:

@@ -62,7 +62,7 @@ from otolith.state.stored_events import StoredEventLog
 from otolith.state.texts import TextHandle
 from otolith.state.tracked_branch import TrackedBranch
 from otolith.state.tracker.held import HeldValue
-from otolith.stores import KVStore, Progress, Store, as_store
+from otolith.stores import KVStore, Progress, Store, as_store, place_of
 from otolith.types import Clock, Tag
 
 if TYPE_CHECKING:
@@ -682,7 +682,7 @@ class Repo(BareRepo):
         care.expire(self, scope_ref(scope, "x", "x").removesuffix("x/x"), after)
 
     def __repr__(self) -> str:
-        return f"<Repo {getattr(self.store, 'path', None) or type(self.store).__name__}>"
+        return f"<Repo {place_of(self.store)}>"
 
     def signatures(self, place: str, content: bytes) -> list[bytes]:
         """Return the signatures, by each key, that prove that this repo put a content into a place.

@@ -12,7 +12,7 @@ from tests.reference.objects import blob, links, put
 
 @pytest.fixture
 def store(request):
-    url = request.getfixturevalue("bucket_server").url()
+    url = request.getfixturevalue("bucket_place").url()
     empty = BucketStore(url)
     empty._client.put_many({file.name: file.read_bytes() for file in GOLDEN.iterdir()})
     empty.close()

@@ -116,7 +116,7 @@ class TestBucket(RepoContract):
 
     @pytest.fixture(autouse=True)
     def _server(self, request):
-        self.server = request.getfixturevalue("bucket_server")
+        self.server = request.getfixturevalue("bucket_place")
 
     def make(self, folder):
         return otolith.open(self.server.url(prefix=f"repo{folder}"))

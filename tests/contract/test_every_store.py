@@ -31,7 +31,7 @@ from otolith.stores.bucket import BucketStore, packs, upkeep, writer
 from otolith.stores.postgres import listener
 from otolith.testing import Fault, FaultyStore, StoreContract
 from tests.servers import postgres
-from tests.servers.bucket import BucketServer
+from tests.servers.bucket import BucketServer, GivenBucket
 from tests.servers.redis import fresh, shown_class
 
 
@@ -69,6 +69,8 @@ class TestRetriesOverAnUnreliableStore(TestSqliteFull):
         self.inner = SqliteStore(folder / "store.db", durability="fast")
         asked = ("read", "ref", "refs", "moves", "find", "usage")
         faults = [Fault(call, at=number) for call in asked for number in range(1, 3000, 3)]
+        faults += [Fault("write", at=number, kind="lose") for number in range(1, 3000, 3)]
+        faults += [Fault("write", at=number) for number in range(3, 3000, 3)]
         return RetryingStore(FaultyStore(self.inner, faults), wait=lambda seconds: None)
 
     def reopen(self, store, folder):
@@ -269,11 +271,11 @@ class TestRedisWithPartsOfBatches(TestRedis):
 
 
 class TestBucket(StoreContract):
-    server: BucketServer
+    server: BucketServer | GivenBucket
 
     @pytest.fixture(autouse=True)
     def _server(self, request):
-        self.server = request.getfixturevalue("bucket_server")
+        self.server = request.getfixturevalue("bucket_place")
 
     def make(self, folder):
         return BucketStore(self.server.url())

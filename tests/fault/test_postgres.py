@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from time import monotonic, sleep
 
@@ -133,6 +133,32 @@ def test_a_failover_to_a_synchronous_standby_loses_and_doubles_nothing(tmp_path)
 def _is_synchronous(primary: PostgresServer) -> bool:
     states = primary.ask("select sync_state from pg_stat_replication")
     return [*states] == [("sync",)]
+
+
+@pytest.mark.parametrize("waits", ["local", "remote_write", "on", "remote_apply"])
+def test_a_synchronous_standby_that_commits_do_not_wait_for_is_a_risk(waits):
+    settings = {"synchronous_standby_names": "standby", "synchronous_commit": waits}
+    with postgres_server() as primary:
+        url = fresh(primary.url)
+        PostgresStore(url).close()
+        with standby_of(primary, hot_standby="on"):
+            for name, value in settings.items():
+                primary.ask(f"alter system set {name} = '{value}'")
+            primary.ask("select pg_reload_conf()")
+            wait_until(lambda: _is_synchronous(primary), "a synchronous standby")
+            with closing(PostgresStore(url)) as store:
+                problems = [risk.problem for risk in store.server_facts().risks]
+    is_weak = waits in ("local", "remote_write")
+    assert [f"synchronous_commit is {waits}" in each for each in problems] == [True] * is_weak
+
+
+def test_a_server_is_reached_by_its_socket():
+    with postgres_server(unix_socket_directories=".") as server:
+        place = f"?host={server.folder}/data&port={server.port}&user=postgres"
+        with otolith.open(fresh(f"postgresql:///postgres{place}")) as repo:
+            state = repo.session("trip")
+            state["n"] = 1
+            state.commit()
 
 
 def test_a_standby_is_read_and_not_written():

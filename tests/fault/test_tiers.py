@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import closing
 from random import Random
 from time import monotonic
 from urllib.parse import urlsplit
@@ -12,12 +13,16 @@ import pytest
 from otolith.errors import Corrupt, Denied
 from otolith.stores import (
     Batch,
+    KeyValueStore,
     MemoryCache,
     MemoryStore,
     SqliteStore,
     StoreCache,
+    Swap,
     TieredStore,
     TierWarning,
+    listened_news,
+    news_of,
     tier_list,
     with_tiers,
 )
@@ -25,6 +30,8 @@ from otolith.testing import Fault, FaultyStore, blob
 from tests.patience import HANG_SECONDS, seconds
 from tests.servers.postgres import fresh
 from tests.servers.proxy import Proxy
+from tests.servers.redis import redis_server
+from tests.unit.stores.test_naming import DictKV
 
 
 class Clock:
@@ -249,3 +256,72 @@ def test_a_tier_that_refuses_its_user_is_an_error(postgres_url):
     port = urlsplit(postgres_url).port
     with pytest.raises(Denied):
         with_tiers(MemoryStore(), f"postgresql://locked:wrong@127.0.0.1:{port}/postgres")
+
+
+def test_a_redis_tier_that_refuses_its_user_is_an_error(tmp_path):
+    with redis_server(tmp_path, requirepass="right") as server:
+        for user in ("", ":wrong@"):
+            with pytest.raises(Denied) as caught:
+                with_tiers(MemoryStore(), f"memory:1MB,redis://{user}127.0.0.1:{server.port}")
+            assert "wrong" not in str(caught.value)
+        with_tiers(MemoryStore(), f"memory:1MB,redis://:right@127.0.0.1:{server.port}").close()
+
+
+def test_a_redis_tier_that_is_down_when_it_is_opened_is_warned_of_and_used_later(
+    server, monkeypatch
+):
+    monkeypatch.setattr("otolith.stores.redis.cache._REST_SECONDS", 0.0)
+    item = blob("a")
+    server.kill()
+    with pytest.warns(TierWarning, match="cannot be reached") as warned:
+        store = with_tiers(MemoryStore(), server.url.replace("redis://", "redis://:hunter2@"))
+    assert "hunter2" not in str(warned[0].message)
+    store.close()
+    with pytest.warns(TierWarning, match="cannot be reached"):
+        store = with_tiers(MemoryStore(), server.url)
+    clock = store._levels[0]._clock = Clock()
+    store.write(Batch(objects=[item]))
+    assert store.tiers()[0].written == 0
+    server.start()
+    clock.seconds = 60.0
+    store.write(Batch(objects=[item]))
+    assert store.tiers()[0].written == 1
+    assert store._levels[0].get([item.hash]) == {item.hash: item.data}
+    store.close()
+
+
+def test_who_waits_on_a_bucket_hears_of_writes_through_the_same_redis_tier(server, monkeypatch):
+    for pause in ("_FIRST_PAUSE_SECONDS", "_HINTED_PAUSE_SECONDS"):
+        monkeypatch.setattr(listened_news, pause, float(HANG_SECONDS))
+    kv, item = KeyValueStore(DictKV()), blob("a")
+    assert not kv.capabilities.notifies
+    tiers = f"memory:1MB,{server.url}"
+    writer, reader = with_tiers(kv, tiers), with_tiers(kv, tiers)
+    with closing(news_of(reader, "session/")) as news:
+        assert news.wait(0) == set()
+        writer.write(Batch(objects=[item], swaps=[Swap("session/a", None, item.hash)]))
+        assert news.wait(HANG_SECONDS) == {"session/a"}
+        writer.write(Batch(swaps=[Swap("session/a", item.hash, None)]))
+        assert news.wait(HANG_SECONDS) == {"session/a"}
+    reader.close()
+
+
+def test_who_waits_looks_as_before_when_the_redis_tier_is_gone(server):
+    kv, item = KeyValueStore(DictKV()), blob("a")
+    store = with_tiers(kv, f"memory:1MB,{server.url}")
+    with closing(news_of(store)) as news:
+        assert news.wait(0) == set()
+        server.kill()
+        kv.write(Batch(objects=[item], swaps=[Swap("session/a", None, item.hash)]))
+        assert news.wait(HANG_SECONDS) == {"session/a"}
+    store.close()
+
+
+def test_a_write_that_a_tier_did_not_take_is_not_counted():
+    warm = FaultyStore(MemoryStore())
+    store = tiered(warm, memory_bytes=10_000)
+    warm.plan = [Fault("*")]
+    store.write(Batch(objects=[blob("a"), blob("b")]))
+    memory, broken, cold = store.tiers()
+    assert (memory.written, broken.written, cold.written) == (2, 0, 2)
+    assert broken.errors == 1

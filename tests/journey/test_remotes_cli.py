@@ -97,6 +97,30 @@ def test_a_clone_of_a_url_with_a_password_says_how_to_remember_it(otolith, postg
     assert "up to date" in otolith("bob", "pull")
 
 
+def test_a_clone_into_a_url_goes_into_that_store(otolith, tmp_path, postgres_url):
+    otolith("ann", "init", "-s", "trip")
+    otolith("ann", "set", "budget", "500")
+    otolith("ann", "commit", "-m", "asked")
+    url = fresh(postgres_url).replace("postgres@", "postgres:hunter2@")
+
+    said = otolith("ann", "clone", ".otolith/store.db", url)
+    otolith("ann", "clone", ".otolith/store.db", f"sqlite:///{tmp_path}/copy.db")
+
+    assert "hunter2" not in said
+    assert "new           session/trip/main" in said
+    for copy in (url, str(tmp_path / "copy.db")):
+        assert otolith("", "--store", copy, "-s", "trip", "cat", "budget").strip() == "500"
+    assert [each.name for each in tmp_path.iterdir() if each.is_dir()] == ["ann"]
+    assert [each.name for each in (tmp_path / "ann").iterdir()] == [".otolith"]
+
+
+def test_a_clone_takes_no_store_beside_the_two_it_names(otolith, tmp_path):
+    otolith("ann", "init", "-s", "trip")
+    said = otolith("", "--store", "ann/.otolith/store.db", "clone", "x.db", "bob", code=2)
+    assert "otolith clone URL DIRECTORY" in said
+    assert not (tmp_path / "bob").exists()
+
+
 def test_what_a_pull_by_path_could_not_merge_has_a_name_that_can_be_typed(otolith, tmp_path):
     otolith("ann", "init", "-s", "trip")
     otolith("ann", "set", "budget", "500")

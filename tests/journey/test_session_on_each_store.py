@@ -79,7 +79,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         case "redis":
             return redis.fresh(request.getfixturevalue("redis_url"))
         case "bucket":
-            found: str = request.getfixturevalue("bucket_server").url()
+            found: str = request.getfixturevalue("bucket_place").url()
             return found
         case "etcd":
             cluster = request.getfixturevalue("etcd_cluster")

@@ -41,7 +41,7 @@ def fresh(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], OpenRe
             case "redis":
                 return redis.fresh(request.getfixturevalue("redis_url"))
             case "bucket":
-                found: str = request.getfixturevalue("bucket_server").url()
+                found: str = request.getfixturevalue("bucket_place").url()
                 return found
             case "etcd":
                 cluster = request.getfixturevalue("etcd_cluster")

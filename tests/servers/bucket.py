@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import hmac
 import http.client
+import os
+import secrets
 import shutil
 import sys
 import threading
@@ -28,7 +30,8 @@ from typing import Any, Self
 import pytest
 
 from otolith.stores.bucket import packs, upkeep, writer
-from tests.servers.process import Server, free_port
+from otolith.stores.bucket.client import BucketClient
+from tests.servers.process import Server, free_port, given_url
 
 BUCKET = "otolith-tests"
 ACCESS_KEY = "tester"
@@ -83,12 +86,47 @@ def running_server(folder: Path, **environment: str) -> Iterator[BucketServer]:
         server.kill()
 
 
+class GivenBucket:
+    """A bucket on a real server that somebody else runs. What tests leave in it is removed."""
+
+    def __init__(self, url: str) -> None:
+        self._base, _, self._options = url.partition("?")
+        self._run = secrets.token_hex(4)
+        self._urls: list[str] = []
+
+    def url(self) -> str:
+        """Return the URL of a store that does not exist yet."""
+        place = f"{self._base.rstrip('/')}/{self._run}-{next(_numbers)}"
+        self._urls.append(f"{place}?{self._options}".rstrip("?"))
+        return self._urls[-1]
+
+    def clear(self) -> None:
+        """Remove all keys of all stores."""
+        for url in self._urls:
+            client = BucketClient(url)
+            client.delete_many(each.key for each in client.list_keys())
+            client.close()
+
+
+@pytest.fixture(scope="session")
+def bucket_place(request: pytest.FixtureRequest) -> Iterator[BucketServer | GivenBucket]:
+    """Where tests make stores that leave their server alone: a given bucket, or a new server."""
+    url = given_url("bucket")
+    if url is None:
+        yield request.getfixturevalue("bucket_server")
+        return
+    given = GivenBucket(url)
+    yield given
+    given.clear()
+
+
 @pytest.fixture(scope="session")
 def bucket_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BucketServer]:
     """A server for all tests of this process."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in ENVIRONMENT.items():
-            patch.setenv(name, value)
+            if given_url("bucket") is None or name not in os.environ:  # any credentials will do
+                patch.setenv(name, value)
         with running_server(tmp_path_factory.mktemp("bucket")) as found:
             yield found
 
@@ -105,7 +143,7 @@ def little_room(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def azure_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AzureServer]:
-    """Azurite, Microsoft's emulator, if `npm install -g azurite` has been run here."""
+    """Azurite, Microsoft's emulator, which `python3 dev.py setup` installs where npm is."""
     program = shutil.which("azurite-blob")
     if program is None:
         pytest.skip("azurite-blob is not here: npm install -g azurite brings it")

@@ -25,7 +25,7 @@ from otolith.stores import (
     Store,
 )
 from tests.servers import postgres, redis
-from tests.servers.bucket import BucketServer
+from tests.servers.bucket import BucketServer, GivenBucket
 from tests.servers.etcd import EtcdCluster
 
 Opener: TypeAlias = Callable[[], Store]
@@ -67,7 +67,7 @@ def _redis(server: str) -> Opener:
     return lambda: RedisStore(url)
 
 
-def _bucket(server: BucketServer) -> Opener:
+def _bucket(server: BucketServer | GivenBucket) -> Opener:
     url = server.url()
     return lambda: BucketStore(url)
 
@@ -78,7 +78,7 @@ PLACES: dict[str, Place] = {
     "keyvalue": lambda request, folder: _one_handle(KeyValueStore(DictKV())),
     "postgres": lambda request, folder: _postgres(request.getfixturevalue("postgres_url")),
     "redis": lambda request, folder: _redis(request.getfixturevalue("redis_url")),
-    "bucket": lambda request, folder: _bucket(request.getfixturevalue("bucket_server")),
+    "bucket": lambda request, folder: _bucket(request.getfixturevalue("bucket_place")),
     "etcd": lambda request, folder: _etcd(request.getfixturevalue("etcd_cluster"), folder),
 }
 

@@ -8,7 +8,9 @@
     mirror   everything, so that the other store has just our refs and no others
 
 Copies of one repo have the same constants (`.config`), so equal states have equal hashes and only
-what is missing is copied (`core/transfer.py`). Stores of two repos are strangers, and refused.
+what is missing is copied (`core/transfer.py`). Stores of two repos are strangers, and refused; but
+a store that was just made, in which nothing was ever committed, becomes a copy. A program that has
+it open then is refused at its first commit, and opens it again.
 
 The names of remotes are a packed map under the ref `.remotes`: name -> URL. A password in a URL is
 not stored; give it by the environment or the password file of the client.
@@ -44,7 +46,17 @@ from otolith.core import (
     receipt_ref,
     unpack,
 )
-from otolith.errors import BadRef, Diverged, Exists, Invalid, RefNotFound, StaleRef, Unavailable
+from otolith.errors import (
+    BadRef,
+    Corrupt,
+    Diverged,
+    Exists,
+    Invalid,
+    NotFound,
+    RefNotFound,
+    StaleRef,
+    Unavailable,
+)
 from otolith.stores import (
     Batch,
     Object,
@@ -63,8 +75,8 @@ REMOTES = ".remotes"
 _TRACKED = "remote/"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")
 _LABEL_WORDS = 3
-_SWAPS_AT_ONCE = 64  # etcd takes at most 128 operations in a transaction
 _TRIES = 100
+_MOVES_OF_NEW = 64  # a store with more was used
 _FIRST_HINTS = 128  # a history can be longer than all that is new
 _HINTS = 100_000  # commits that are looked for by the history of a branch, and not one by one
 
@@ -211,11 +223,13 @@ def push(
     """Copy branches and tags to another store of this repo, or to an empty store.
 
     `target` is a store, a URL or the name of a remote. `only` are patterns for refs, such as
-    "session/trip-42/*"; without them all branches and tags are pushed. All refs move, or none.
+    "session/trip-42/*"; without them all branches and tags are pushed. All refs move, or none;
+    where one batch cannot move so many (`capabilities.most_swaps`: etcd moves 62) that holds for
+    each batch, and a push that was cut off between two of them continues when it is repeated.
 
     Raises:
-        Diverged: the target has commits that this repo lacks; nothing was moved. `pull` first.
-            With `force` they are dropped from the branch.
+        Diverged: the target has commits that this repo lacks; nothing was moved, unless they came
+            between two batches. `pull` first. With `force` they are dropped from the branch.
         Invalid: the target is the store of another repo.
     """
     with _opened(repo, target, create=True) as store:
@@ -247,7 +261,8 @@ def push(
                     repo.clock(),
                     "push",
                 )
-            except StaleRef:  # somebody else pushed at the same time
+            except (StaleRef, NotFound):  # somebody else pushed, or collected, at the same time
+                transfer.ask_again()
                 continue
             _share_attempts(repo.backend, repo.backend.over(store), ours, transfer)
             return TransferReport(tuple(updates), transfer.copied)
@@ -376,7 +391,8 @@ def _mirror(
         swaps = [Swap(name, theirs.get(name), ours.get(name)) for name in sorted(differ)]
         try:
             _swap_all(store, swaps, repo.clock(), note)
-        except StaleRef:
+        except (StaleRef, NotFound):
+            transfer.ask_again()
             continue
         kinds = [
             "deleted" if new is None else "new" if old is None else "forced"
@@ -393,14 +409,17 @@ def _fetch(
     repo: BareRepo, store: Store, label: str, only: Sequence[str], progress: Progress | None
 ) -> tuple[TransferReport, dict[str, Hash]]:
     """Copy branches to tracking refs; return the report, and the heads of the source."""
+    if not repo.backend.is_used:
+        _share_constants(store, repo.store, repo.clock())
+        repo.backend.read_constants()
     _check_constants(repo.store, store)
     transfer = Transfer(store, repo.store, progress)
     theirs = _wanted(store, only)
     erased = _erased(repo.backend, repo.store, theirs)
     theirs = {name: head for name, head in theirs.items() if name not in erased}
     branches = {name: head for name, head in theirs.items() if is_branch_ref(name)}
-    _copy(transfer, store, list(theirs), theirs)
     for _ in range(_TRIES):
+        _copy(transfer, store, list(theirs), theirs)
         tracked = {f"{_TRACKED}{label}/{name}": head for name, head in branches.items()}
         tags = {name: head for name, head in theirs.items() if name.startswith("tag/")}
         before = repo.store.refs(f"{_TRACKED}{label}/") | repo.store.refs("tag/")
@@ -408,7 +427,8 @@ def _fetch(
         swaps = [Swap(name, before.get(name), head) for name, head in wanted.items()]
         try:
             _swap_all(repo.store, swaps, repo.clock(), "fetch")
-        except StaleRef:
+        except (StaleRef, NotFound):
+            transfer.ask_again()
             continue
         updates = [
             RefUpdate(
@@ -532,17 +552,19 @@ def _recent(transfer: Transfer, source: Store, name: str) -> list[Hash]:
 
 
 def _swap_all(store: Store, swaps: Sequence[Swap], now: int, note: str) -> None:
-    """Move refs to commits that were copied; together, if they are few.
+    """Move refs to commits that were copied; together, if the store can.
 
     Raises:
-        StaleRef: one has moved since. Of many, some may have been moved.
+        NotFound: a collection has dropped what was copied.
+        StaleRef: one has moved since. If they are more than the store can move in one batch, some
+            may have been moved.
     """
-    for start in range(0, len(swaps), _SWAPS_AT_ONCE):
-        some = [swap for swap in swaps[start : start + _SWAPS_AT_ONCE] if swap.old != swap.new]
+    moved = [swap for swap in swaps if swap.old != swap.new]
+    at_once = store.capabilities.most_swaps or len(moved)
+    for start in range(0, len(moved), at_once or 1):
+        some = moved[start : start + at_once]
         needs = list(dict.fromkeys(swap.new for swap in some if swap.new is not None))
         batch = Batch(swaps=some, needs=needs, time=now, note=note)
-        if not some:
-            continue
         try:
             store.write(batch)
         except Unavailable:
@@ -551,18 +573,29 @@ def _swap_all(store: Store, swaps: Sequence[Swap], now: int, note: str) -> None:
 
 
 def _share_constants(source: Store, target: Store, now: int) -> None:
-    """Give an empty store the constants of this repo.
+    """Give a store in which nothing was committed yet the constants of this repo.
 
     Raises:
+        Corrupt: they cannot be read.
         Invalid: the target is the store of another repo.
     """
-    hash = source.ref(CONFIG)
-    if hash is not None and target.ref(CONFIG) is None:
-        (data,) = source.read([hash]).values()
-        constants = Batch([Object(hash, data)], [Swap(CONFIG, None, hash)], time=now, note="init")
+    hash, theirs = source.ref(CONFIG), target.ref(CONFIG)
+    if hash not in (None, theirs) and (theirs is None or _is_unused(target)):
+        data = source.read([hash]).get(hash)
+        if data is None or blake3(data).digest() != hash:
+            raise Corrupt("the constants of the source cannot be read", hint="run otolith fsck")
+        constants = Batch([Object(hash, data)], [Swap(CONFIG, theirs, hash)], time=now, note="init")
         with suppress(StaleRef):  # another process was faster, with these constants or others
             target.write(constants)
     _check_constants(source, target)
+
+
+def _is_unused(store: Store) -> bool:
+    """Tell whether a store has constants and names of remotes, and never had any other ref."""
+    names = {CONFIG, REMOTES}
+    moves = store.moves(limit=_MOVES_OF_NEW)
+    is_short = len(moves) < _MOVES_OF_NEW
+    return is_short and store.refs().keys() <= names and all(each.name in names for each in moves)
 
 
 def _check_constants(one: Store, other: Store) -> None:

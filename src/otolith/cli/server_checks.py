@@ -7,6 +7,7 @@ server does the work of a small commit, and nothing is stored.
 
 from __future__ import annotations
 
+import shlex
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -81,7 +82,7 @@ def server_checks(url: str) -> Iterator[Diagnosis]:
             warnings.simplefilter("ignore")  # what can be lost has lines of its own
             store = open_store(url, create=False)
     except StoreNotFound as error:
-        yield Diagnosis("warn", "store", error.message, f"`otolith init '{shown}'` makes one")
+        yield Diagnosis("warn", "store", error.message, _how_to_make(url))
         return
     except Error as error:
         yield Diagnosis("bad", "store", error.message, error.hint)
@@ -95,6 +96,17 @@ def server_checks(url: str) -> Iterator[Diagnosis]:
             yield from _write(store)
         except Error as error:
             yield Diagnosis("bad", "server", error.message, error.hint)
+
+
+def _how_to_make(url: str) -> str:
+    """Return the command that makes a store; `init` takes no password."""
+    bare = without_secrets(url).replace(":***@", "@")
+    if "***" in bare:
+        return "otolith.open(url) in Python makes one"
+    command = f"`otolith init {shlex.quote(bare)}` makes one"
+    if bare == url:
+        return command
+    return f"{command}; it takes the password from the settings of the client, such as PGPASSWORD"
 
 
 def median_ms(action: Callable[[int], object]) -> float:

@@ -2,12 +2,15 @@
 
 The constants of a repo (`Config`) are a packed object under the ref `.config`, written when a store
 is first opened: a map with `format`, the version of the format, and `salt`, a random number that
-decides where the nodes of its trees end.
+decides where the nodes of its trees end. A store in which nothing was ever committed may take over
+the constants of another repo that is copied into it. So the first write of a backend checks that
+they are still those that it has read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from otolith.core.history.blame import PathHistory
@@ -18,7 +21,7 @@ from otolith.core.trees.cells import ATOM_BYTES, Cells
 from otolith.core.trees.encoding import Encoding, ValueCodec
 from otolith.core.trees.layout import PACKED, digest
 from otolith.core.trees.objects import LOAD_LIMIT_BYTES, Buffer, Objects
-from otolith.errors import Corrupt, FormatTooNew, StaleRef
+from otolith.errors import Corrupt, FormatTooNew, Invalid, StaleRef
 from otolith.stores import Batch, Object, Store, Swap
 from otolith.types import Clock, Hash, Pauses
 
@@ -40,8 +43,8 @@ class Config(NamedTuple):
     @classmethod
     def of(
         cls, store: Store, encoding: Encoding, *, entropy: Callable[[int], bytes], now: Clock
-    ) -> Config:
-        """Read the constants of a store, or write new ones to an empty store.
+    ) -> tuple[Config, Hash]:
+        """Read the constants of a store, or write new ones to an empty store; return their hash.
 
         Raises:
             Corrupt: they cannot be read.
@@ -49,7 +52,7 @@ class Config(NamedTuple):
         """
         hash = store.ref(CONFIG)
         if hash is not None:
-            return cls._read(store, encoding, hash)
+            return cls._read(store, encoding, hash), hash
         config = cls(FORMAT, int.from_bytes(entropy(8), "big"))
         new = pack(encoding, config._asdict())
         try:
@@ -58,7 +61,7 @@ class Config(NamedTuple):
             )
         except StaleRef:  # another process wrote them at the same moment
             return cls.of(store, encoding, entropy=entropy, now=now)
-        return config
+        return config, new.hash
 
     @classmethod
     def _read(cls, store: Store, encoding: Encoding, hash: Hash) -> Config:
@@ -99,6 +102,7 @@ class Backend:
 
     Threads may share it. `entropy` returns random bytes, for the salt of a new repo and the
     writers of documents; `pauses` are those between questions to a store that does not answer.
+    `is_used` says whether values were read or made, which depend on the constants of the repo.
     """
 
     def __init__(
@@ -124,11 +128,40 @@ class Backend:
         self.encoding = Encoding(codec)
         self.objects = Objects(store, cache_bytes=cache_bytes, load_limit_bytes=load_limit_bytes)
         self.graph = Graph(self.objects)
-        self.config = Config.of(store, self.encoding, entropy=entropy, now=clock)
-        self.refs = Refs(store, self.graph, self.config.salt)
+        self._is_checked = False
+        self.is_used = False
+        self.read_constants()
+
+    def read_constants(self) -> None:
+        """Read the constants of the repo; once more if they are others now, and nothing is open."""
+        self.config, self._config_hash = Config.of(
+            self.store, self.encoding, entropy=self.entropy, now=self.clock
+        )
+        self.refs = Refs(self.store, self.graph, self.config.salt, write=self.write)
+
+    def write(self, batch: Batch) -> None:
+        """Write a batch; the first one checks that the constants are those that were read.
+
+        Raises:
+            Invalid: another repo was copied into the store since it was opened.
+        """
+        if self._is_checked:
+            self.store.write(batch)
+            return
+        check = Swap(CONFIG, self._config_hash, self._config_hash)
+        try:
+            self.store.write(replace(batch, swaps=[check, *batch.swaps]))
+        except StaleRef as stale:
+            if stale.name != CONFIG:
+                raise
+            raise Invalid(
+                "another repo was copied into this store since it was opened", hint="open it again"
+            ) from None
+        self._is_checked = True
 
     def cells(self) -> Cells:
         """Return cells over a new buffer, to read values and to stage new ones."""
+        self.is_used = True
         return Cells(Buffer(self.objects), self.encoding, self.config.salt)
 
     def over(self, store: Store) -> Backend:

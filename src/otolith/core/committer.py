@@ -626,7 +626,7 @@ class Committer:
         self._in_doubt = [*before, commit]
         with self._hint_at_doubt():
             # Only a ref that is new can be of a state that was erased.
-            target = self._backend.refs if batch.swaps[0].old is None else self._backend.store
+            target = self._backend.refs if batch.swaps[0].old is None else self._backend
             try:
                 target.write(batch)
             except REFUSALS:

@@ -72,10 +72,14 @@ class Transfer:
             except NotFound:
                 if not tries_left:
                     raise
-                self._held.clear()
+                self.ask_again()
             else:
                 break
         return self.copied
+
+    def ask_again(self) -> None:
+        """Ask the target again what it has, since a collection may have dropped something."""
+        self._held.clear()
 
     def is_in_target(self, hashes: Iterable[Hash]) -> bool:
         """Tell whether the target has all of these objects."""
@@ -96,7 +100,8 @@ class Transfer:
         for some in _slices(history, _READ_AT_ONCE):
             missing = self._missing(some)
             for hash, data in self._source.read(missing).items():  # some may have been collected
-                self._hold(hash, data)
+                if digest(data) == hash:  # others are read again, and are an error then
+                    self._hold(hash, data)
             if not missing:
                 return
 

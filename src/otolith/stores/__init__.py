@@ -66,7 +66,7 @@ from otolith.stores.news import RefNews
 from otolith.stores.server_url import without_secrets
 from otolith.stores.sqlite import SqliteStore
 from otolith.stores.tier_list import TierWarning, with_tiers
-from otolith.stores.url import Cache, Disk, as_store, open_store, scheme_of
+from otolith.stores.url import Cache, Disk, as_store, open_store, place_of, scheme_of
 from otolith.stores.url import InMemory as Memory  # otolith.memory has another Memory
 
 if TYPE_CHECKING:
@@ -149,6 +149,7 @@ __all__ = [
     "newest_first",
     "news_of",
     "open_store",
+    "place_of",
     "scheme_of",
     "turn_at",
     "with_tiers",

@@ -129,6 +129,7 @@ class Capabilities:
     leases: bool = False  # it is also a Leaser
     awaits: bool = False  # it waits for its server without a thread, inside of `otolith.greenlets`
     expires: bool = False  # it is also an Expirer
+    most_swaps: int | None = None  # how many refs one batch may move; None: any number
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,6 +315,34 @@ class Notifier(Protocol):
 
     def subscribe(self, prefix: str = "") -> Subscription:
         """Return a subscription to all refs whose name starts with `prefix`."""
+        ...
+
+
+class NewsChannel(Protocol):
+    """Hints that refs may have moved, from those who have moved them; some may be lost.
+
+    One thread uses it.
+    """
+
+    def descriptor(self) -> int | None:
+        """Return what becomes readable when there is a hint; None if nothing can be heard now."""
+        ...
+
+    def drain(self) -> None:
+        """Read all hints that have come."""
+        ...
+
+    def close(self) -> None:
+        """Hear nothing more."""
+        ...
+
+
+@runtime_checkable
+class HintSource(Protocol):
+    """A store that cannot tell which refs move, and may have another place that hints at it."""
+
+    def news_channel(self) -> NewsChannel | None:
+        """Return the hints of all who write through such a place; None if there is none."""
         ...
 
 
@@ -560,8 +589,10 @@ def check_quota(used_bytes: int, new_bytes: int, limit_bytes: int | None) -> Non
 def has_landed(store: Store, batch: Batch) -> bool:
     """Tell whether a batch whose reply was lost has landed, by the history of its refs.
 
-    The move has a time and leads to the hash of a new commit, so no other batch made the same. A
-    batch that moves no ref counts as not landed: writing it again is harmless.
+    The move has a time and leads to the hash of a new commit, so no other batch made the same. Two
+    batches that move a ref alike, with one time and one note, are not told apart: who writes other
+    things than commits gives each batch a time or a note of its own. A batch that moves no ref
+    counts as not landed: writing it again is harmless.
     """
     for name, old, new in batch.swaps:
         if old != new:

@@ -20,13 +20,14 @@ from threading import Event, Thread, current_thread
 from weakref import WeakValueDictionary
 
 from otolith.errors import Busy, Closed, Error, Unavailable
-from otolith.stores.base import Notifier, Store, Subscription
+from otolith.stores.base import HintSource, NewsChannel, Notifier, Store, Subscription
 from otolith.stores.news import RefNews
 from otolith.stores.sockets import readable
 from otolith.types import Hash
 
 CHECK_SECONDS = 15.0  # how often a thread that waits looks whether it is still wanted
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.05, 1.0
+_HINTED_PAUSE_SECONDS = 5.0  # where those who write give hints, and only some of them may not
 _SLOWER = 1.5  # without news, each pause is so much longer than the last
 
 
@@ -194,7 +195,8 @@ class PolledNews(ListenedNews):
 class StoreNews(PolledNews):
     """News of a store that does not tell which refs move: its refs are compared by their hashes.
 
-    The longer nothing moves, the longer are the pauses, and nobody looks while nobody waits.
+    The longer nothing moves, the longer are the pauses, and nobody looks while nobody waits. Hints
+    of those who write (`HintSource`) end a pause.
     """
 
     def __init__(self, store: Store, prefix: str) -> None:
@@ -204,6 +206,19 @@ class StoreNews(PolledNews):
         self._seen: dict[str, Hash] | None = None
         self._pause = _FIRST_PAUSE_SECONDS
         self._is_asked = self._is_parked = False
+        self._hints: NewsChannel | None = None
+
+    def listen(self, alarm: Alarm) -> None:
+        """Look, until the alarm rings; sooner where there are hints."""
+        hints = self._store.news_channel() if isinstance(self._store, HintSource) else None
+        if hints is not None:
+            hints.descriptor()  # from now on no hint is missed
+        self._hints = hints
+        try:
+            super().listen(alarm)
+        finally:
+            if hints is not None:
+                hints.close()
 
     def look(self) -> set[str]:
         """Return the names of refs whose hash is another than before."""
@@ -218,9 +233,14 @@ class StoreNews(PolledNews):
 
     def rest(self, alarm: Alarm, *, has_news: bool) -> bool:
         """Pause, and then wait until somebody asks for news."""
-        slower = min(self._pause * _SLOWER, _LONGEST_PAUSE_SECONDS)
+        hints = self._hints
+        heard = hints.descriptor() if hints is not None else None
+        longest = _LONGEST_PAUSE_SECONDS if heard is None else _HINTED_PAUSE_SECONDS
+        slower = min(self._pause * _SLOWER, longest)
         self._pause = _FIRST_PAUSE_SECONDS if has_news else slower
-        has_rung = alarm.wait(self._pause * uniform(0.5, 1))
+        has_rung = alarm.wait(self._pause * uniform(0.5, 1), heard)
+        if hints is not None:
+            hints.drain()
         while not has_rung and self._subscriptions and not self._is_awaited():
             has_rung = alarm.wait(CHECK_SECONDS)
         return has_rung

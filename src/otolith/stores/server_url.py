@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from urllib.parse import parse_qsl, urlsplit, urlunsplit
+from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from otolith.errors import Invalid
 
@@ -44,9 +44,24 @@ def is_ambiguous(url: str) -> bool:
     return not all(_HOST.fullmatch(each) for each in host[1].split(","))
 
 
+def split_url(url: str) -> SplitResult:
+    """Return the parts of a URL.
+
+    Raises:
+        Invalid: its host is not one.
+    """
+    try:
+        return urlsplit(url)
+    except ValueError:  # which may show the password
+        raise Invalid(
+            f"{without_secrets(url)}: the host is not one",
+            hint="write an IPv6 address as [::1], and other characters of a password as %5B",
+        ) from None
+
+
 def secrets_of(url: str) -> set[str]:
     """Return the passwords, tokens and keys in a URL, to remove them from messages of others."""
-    found = urlsplit(url)
+    found = split_url(url)
     userinfo = found.netloc.rpartition("@")[0]
     options = parse_qsl(found.query)
     secrets = {value for name, value in options if _SECRET.search(name)}
@@ -59,7 +74,7 @@ def split_options(url: str, known: Collection[str]) -> tuple[str, dict[str, str]
     Raises:
         Invalid: an option is given twice.
     """
-    parts = urlsplit(url)
+    parts = split_url(url)
     options: dict[str, str] = {}
     rest: list[str] = []
     for pair in filter(None, parts.query.split("&")):
@@ -70,7 +85,9 @@ def split_options(url: str, known: Collection[str]) -> tuple[str, dict[str, str]
                 raise Invalid(f"option {name} is given twice in the URL", hint="give it once")
             else:
                 options[name] = value
-    return urlunsplit(parts._replace(query="&".join(rest))), options
+    base = re.split("[?#]", url, maxsplit=1)[0]  # `urlunsplit` would make scheme:///x scheme:/x
+    query = "?" + "&".join(rest) if rest else ""
+    return base + query + (f"#{parts.fragment}" if parts.fragment else ""), options
 
 
 def check_options(url: str, known: Collection[str]) -> dict[str, str]:
@@ -82,7 +99,7 @@ def check_options(url: str, known: Collection[str]) -> dict[str, str]:
     rest, options = split_options(url, known)
     unknown = [name for name, _ in parse_qsl(urlsplit(rest).query, keep_blank_values=True)]
     if unknown:
-        scheme = urlsplit(url).scheme
+        scheme = split_url(url).scheme
         choices = ", ".join(sorted(known)) or "none"
         raise Invalid(f"{scheme}: has no option {unknown[0]!r}", hint=f"options are: {choices}")
     return options

@@ -81,9 +81,16 @@ def _memory_cache(place: str, pairs: Sequence[str]) -> MemoryCache:
 
 def _server_cache(place: str, pairs: Sequence[str]) -> ObjectCache:
     age = _option(pairs, "age")
-    if age is None:
-        return open_server_cache(place)
-    return open_server_cache(place, ttl_seconds=ceil(duration_seconds(age, "age")))
+    options = {} if age is None else {"ttl_seconds": ceil(duration_seconds(age, "age"))}
+    cache = open_server_cache(place, **options)
+    try:
+        cache.check()
+    except Unavailable as error:
+        _warn(place, error)
+    except BaseException:
+        cache.close()
+        raise
+    return cache
 
 
 def _store_cache(place: str, pairs: Sequence[str], store: Store) -> ObjectCache:
@@ -105,13 +112,17 @@ def _store_cache(place: str, pairs: Sequence[str], store: Store) -> ObjectCache:
     try:
         return open_cache()
     except Unavailable as error:
-        shown = without_secrets(place)
-        warnings.warn(
-            f"tier {shown} cannot be reached, and is not used until it can: {error.message}",
-            TierWarning,
-            stacklevel=2,
-        )
-        return LateCache(open_cache, shown)
+        _warn(place, error)
+        return LateCache(open_cache, without_secrets(place))
+
+
+def _warn(place: str, error: Unavailable) -> None:
+    shown = without_secrets(place)
+    warnings.warn(
+        f"tier {shown} cannot be reached, and is not used until it can: {error.message}",
+        TierWarning,
+        stacklevel=3,
+    )
 
 
 class LateCache:

@@ -8,11 +8,10 @@ the same writer has lost to it again. A writer alone never pauses.
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Sequence
 from secrets import token_hex
-from time import monotonic, sleep
+from time import monotonic
 from typing import NamedTuple
 
 from otolith import greenlets
@@ -54,10 +53,7 @@ class WriterTurns:
         left = until - monotonic()
         if left <= 0:
             return
-        if greenlets.is_inside():
-            greenlets.wait_for(asyncio.sleep(left))
-        else:
-            sleep(left)
+        greenlets.pause(left)
 
     def landed(self, swaps: Sequence[Swap], *, loser: bytes | None) -> None:
         """Note who has lost a race for one of the refs of a write that landed, if anybody."""

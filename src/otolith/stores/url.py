@@ -19,12 +19,12 @@ import re
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 from urllib.parse import unquote
 
 from otolith.errors import Invalid, MissingExtra, Unsupported
 from otolith.shapes import check_argument
-from otolith.stores.base import Store, check_limit
+from otolith.stores.base import ServerReporter, Store, check_limit
 from otolith.stores.keyvalue import KeyValueStore, KVStore
 from otolith.stores.layers import CachedStore, ObjectCache
 from otolith.stores.memory import MemoryStore
@@ -92,7 +92,19 @@ def scheme_of(place: str) -> str:
     return found[1].lower() if found is not None else ""
 
 
-def open_server_cache(url: str, **options: Any) -> ObjectCache:
+class ServerCache(ObjectCache, Protocol):
+    """A cache on a server, which may refuse to be one."""
+
+    def check(self) -> None:
+        """Ask the server once.
+
+        Raises:
+            Denied, Unavailable: it refuses to answer, or does not.
+        """
+        ...
+
+
+def open_server_cache(url: str, **options: Any) -> ServerCache:
     """Open a server as a cache of objects; its scheme is one of `CACHES`.
 
     Raises:
@@ -100,24 +112,31 @@ def open_server_cache(url: str, **options: Any) -> ObjectCache:
     """
     scheme = scheme_of(url)
     module, _, extra = _ON_SERVERS[scheme]
-    found: ObjectCache = _import(scheme, module, CACHES[scheme], extra)(url, **options)
+    found: ServerCache = _import(scheme, module, CACHES[scheme], extra)(url, **options)
     return found
+
+
+def place_of(store: Store) -> str:
+    """Return the file of a store, or the name of its class; a server is not one of its files."""
+    path = None if isinstance(store, ServerReporter) else getattr(store, "path", None)
+    return path or type(store).__name__
 
 
 def _import(scheme: str, module: str, name: str, extra: str) -> Callable[..., Any]:
     """Import the class of a scheme.
 
     Raises:
-        MissingExtra: its client is not installed.
+        MissingExtra: its client is not installed, or lacks a library.
     """
     try:
         found: Callable[..., Any] = getattr(import_module(f"otolith.stores.{module}"), name)
-    except ModuleNotFoundError as error:
+    except ImportError as error:
         if (error.name or "").startswith("otolith"):
             raise
-        raise MissingExtra(
-            f"{scheme}: needs the package {error.name}", hint=f"pip install 'otolith[{extra}]'"
-        ) from None
+        problem = f"needs the package {error.name}"
+        if not isinstance(error, ModuleNotFoundError):  # such as psycopg without its libpq
+            problem = f"its client cannot be imported: {str(error).partition(chr(10))[0]}"
+        raise MissingExtra(f"{scheme}: {problem}", hint=f"pip install 'otolith[{extra}]'") from None
     return found
 
 
@@ -126,6 +145,11 @@ def _sqlite_path(rest: str) -> str:
     if rest.startswith("//") and not path.startswith("/"):
         raise Invalid(
             f"sqlite://{path} names a host", hint="use sqlite:///absolute/path or sqlite:relative"
+        )
+    if "?" in path:
+        option = re.split("[=&]", path.partition("?")[2])[0]
+        raise Invalid(
+            f"sqlite: has no option {option!r}", hint="write a ? in the name of a file as %3F"
         )
     path = unquote(path)
     if re.match(r"/[A-Za-z]:[\\/]", path):

@@ -90,13 +90,18 @@ def _content(store: Store) -> tuple[object, ...]:
     return objects, store.refs(), moves, store.usage().objects
 
 
+_TIMES = count(1)
+
+
 def _add_one(store: Store) -> bool:
     """Increase the number that a ref names; return False if another thread was first."""
     head = store.ref("main")
     assert head is not None
     new = blob(str(int(store.read([head])[head]) + 1))
     try:
-        store.write(Batch(objects=[new], swaps=[Swap("main", head, new.hash)]))
+        # Two threads may write the same number; a time tells whose move landed (`has_landed`).
+        swap = Swap("main", head, new.hash)
+        store.write(Batch(objects=[new], swaps=[swap], time=next(_TIMES)))
     except StaleRef:
         return False
     return True
@@ -272,6 +277,16 @@ class StoreContract(AbilityContract):
         a = blob("a")
         store.write(Batch(objects=[a], swaps=[Swap("x", None, a.hash), Swap("y", None, a.hash)]))
         assert store.refs() == {"x": a.hash, "y": a.hash}
+
+    def test_as_many_refs_move_together_as_it_says(self, store: Store) -> None:
+        """A batch may move `capabilities.most_swaps` refs, and 300 if there is no limit."""
+        a, b = blob("a"), blob("b")
+        names = [f"ref {number:03}" for number in range(store.capabilities.most_swaps or 300)]
+        store.write(Batch(objects=[a, b], swaps=[Swap(name, None, a.hash) for name in names]))
+        swaps = [Swap(name, a.hash, b.hash) for name in names]
+        store.write(Batch(swaps=swaps, needs=[b.hash], fences={"lease": 1}))
+        assert store.refs() == dict.fromkeys(names, b.hash)
+        assert len(store.moves()) == 2 * len(names)
 
     def test_what_is_needed_must_be_there(self, store: Store) -> None:
         """A batch whose `needs` are absent is `NotFound`, and nothing of it is stored."""

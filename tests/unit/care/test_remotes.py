@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from fractions import Fraction
+
 import pytest
 
 import otolith
@@ -16,7 +19,7 @@ from otolith.errors import (
     StoreNotFound,
     Unavailable,
 )
-from otolith.stores import Layer, MemoryStore
+from otolith.stores import Layer, MemoryStore, MirroredStore
 from otolith.testing import Fault, FaultyStore
 
 
@@ -210,10 +213,73 @@ def test_only_some_sessions_are_pushed(repo):
 
 def test_stores_of_two_repos_are_strangers(repo):
     grown(repo, keys=5)
-    with otolith.open("memory:") as stranger, pytest.raises(Invalid, match="different repos"):
-        repo.push(stranger.store)
-    with otolith.open("memory:") as stranger, pytest.raises(Invalid, match="different repos"):
-        repo.pull(stranger.store)
+    with otolith.open("memory:") as stranger:
+        grown(stranger, "another", keys=5)
+        for verb in ("push", "pull", "fetch", "mirror"):
+            with pytest.raises(Invalid, match="different repos"):
+                getattr(repo, verb)(stranger.store)
+        stranger.delete_branch("another", "main")
+        with pytest.raises(Invalid, match="different repos"):
+            repo.push(stranger.store)
+
+
+@pytest.mark.parametrize("verb", ["push", "clone", "mirror"])
+def test_a_store_that_was_just_made_becomes_a_copy(repo, tmp_path, verb):
+    state = grown(repo)
+    url = str(tmp_path / "made.db")
+    otolith.open(url).close()
+    getattr(repo, verb)(url)
+    with otolith.open(url) as copy:
+        assert copy.salt == repo.salt
+        assert copy.session("trip").to_dict() == state.to_dict()
+        assert otolith.care.verify(copy, level="deep").ok
+
+
+@pytest.mark.parametrize("verb", ["pull", "fetch"])
+def test_a_store_that_was_just_made_fetches_another_repo(repo, tmp_path, verb):
+    state = grown(repo)
+    otolith.open(str(tmp_path / "made.db")).close()
+    with otolith.open(str(tmp_path / "made.db")) as copy:
+        copy.remotes.add("origin", str(tmp_path / "elsewhere.db"))
+        getattr(copy, verb)(repo.store)
+        assert copy.salt == repo.salt
+        if verb == "pull":
+            assert copy.session("trip").to_dict() == state.to_dict()
+        mine = copy.session("mine")
+        mine["x"] = object_of_a_class()
+        mine.commit("mine")
+    with otolith.open(str(tmp_path / "made.db")) as copy:
+        assert copy.session("mine")["x"] == object_of_a_class()
+        assert otolith.care.verify(copy, level="deep").ok
+
+
+def object_of_a_class():
+    return Fraction(1, 3)
+
+
+def test_a_handle_with_values_takes_over_no_constants(repo):
+    grown(repo)
+    with otolith.open("memory:") as stranger:
+        stranger.session("trip")["n"] = 1
+        with pytest.raises(Invalid, match="different repos"):
+            stranger.pull(repo.store)
+
+
+def test_who_had_a_store_open_that_became_a_copy_commits_nothing_to_it(repo):
+    grown(repo)
+    target = MemoryStore()
+    stale = otolith.Repo(target)
+    early = stale.session("early")
+    early["n"] = 1
+    repo.push(target)
+    before = target.refs()
+    late = stale.session("trip")
+    late["n"] = 1
+    for state in (early, late):
+        with pytest.raises(Invalid, match="open it again"):
+            state.commit("with other constants")
+        state.discard()
+    assert target.refs() == before
 
 
 def test_a_mirror_has_just_our_refs(repo):
@@ -368,3 +434,71 @@ def test_progress_is_reported(repo):
     seen = []
     repo.push(MemoryStore(), progress=lambda *each: seen.append(each))
     assert seen[-1] == ("copy", 6, 6)
+
+
+def many_branches(repo, count=130):
+    """Make more branches than etcd moves in one transaction."""
+    state = grown(repo, commits=0, keys=3)
+    for number in range(count):
+        state.fork(f"idea-{number}")
+    return count + 1
+
+
+def test_more_refs_than_etcd_moves_at_once_go_there(repo, etcd_cluster, tmp_path):
+    count = many_branches(repo)
+    for verb in ("push", "clone", "mirror"):
+        url = etcd_cluster.url(tmp_path / f"{verb}.db")
+        assert len(getattr(repo, verb)(url).changed) >= count
+        with otolith.open(url, read_only=True) as copy:
+            assert heads(copy.store) == heads(repo.store)
+
+
+def test_more_refs_than_etcd_moves_at_once_come_there(repo, etcd_cluster, tmp_path):
+    url = etcd_cluster.url(tmp_path / "objects.db")
+    grown(repo, "other", keys=3)
+    repo.push(url)
+    count = many_branches(repo)
+    with otolith.open(url) as copy:
+        assert len(copy.pull(repo.store).changed) >= count
+        assert set(heads(repo.store)) < heads(copy.store).keys()
+
+
+def test_a_repo_in_etcd_is_not_shown_as_the_file_of_its_objects(etcd_cluster, tmp_path):
+    with otolith.open(etcd_cluster.url(tmp_path / "objects.db")) as repo:
+        assert repr(repo) == "<Repo EtcdStore>"
+
+
+class RecordsWrites(Layer):
+    """A store that remembers which refs each batch has moved."""
+
+    def __init__(self, inner, most_swaps=None):
+        super().__init__(inner)
+        self.most_swaps = most_swaps
+        self.batches = []
+
+    @property
+    def capabilities(self):
+        return replace(super().capabilities, most_swaps=self.most_swaps)
+
+    def write(self, batch):
+        super().write(batch)
+        self.batches.append(batch)
+
+
+@pytest.mark.parametrize("most_swaps", [None, 62])
+def test_all_refs_move_in_as_few_batches_as_the_store_can(repo, most_swaps):
+    count = many_branches(repo)
+    target = RecordsWrites(MemoryStore(), most_swaps)
+    repo.push(target)
+    pushed = [len(batch.swaps) for batch in target.batches if batch.note == "push"]
+    assert sum(pushed) == count
+    assert len(pushed) == (1 if most_swaps is None else 3)
+
+
+def test_a_mirrored_store_moves_no_more_refs_than_its_replica_can(repo):
+    many_branches(repo)
+    replica = RecordsWrites(MemoryStore(), 62)
+    target = MirroredStore(MemoryStore(), replica)
+    repo.push(target)
+    assert not target.lag
+    assert max(len(batch.swaps) for batch in replica.batches) == 62

@@ -13,7 +13,7 @@ import otolith
 from otolith.cli import program
 from otolith.stores import open_store
 from tests.servers import postgres, redis
-from tests.servers.bucket import BucketServer
+from tests.servers.bucket import BucketServer, GivenBucket
 from tests.servers.postgres import postgres_server
 from tests.servers.process import free_port, wait_until
 from tests.servers.redis import redis_server
@@ -77,8 +77,8 @@ def test_redis_with_a_file_and_a_replica_can_lose_commits_by_a_failover_only(tmp
     assert "failover can lose" in followed["risk"]["says"]
 
 
-def test_a_bucket_warns_of_its_root(bucket_server: BucketServer):
-    url = bucket_server.url()
+def test_a_bucket_warns_of_its_root(bucket_place: BucketServer | GivenBucket):
+    url = bucket_place.url()
     otolith.open(url).close()
 
     found = diagnose(url)
@@ -106,6 +106,16 @@ def test_a_place_without_a_store_is_not_changed(postgres_url):
 
     assert diagnose(url)["store"]["state"] == "warn"
     assert diagnose(url)["store"]["state"] == "warn"
+
+
+def test_the_command_that_makes_a_store_has_no_password(postgres_url):
+    url = postgres.fresh(postgres_url)
+    with_password = url.replace("postgres@", "postgres:hunter2@")
+
+    assert diagnose(url)["store"]["hint"] == f"`otolith init '{url}'` makes one"
+    said = diagnose(with_password)["store"]["hint"]
+    assert said.startswith(f"`otolith init '{url}'` makes one; ")
+    assert "PGPASSWORD" in said
 
 
 def test_a_wrong_password_is_bad_and_not_shown():

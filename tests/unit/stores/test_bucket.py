@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
+from contextlib import closing
 from itertools import pairwise
 from threading import Barrier, Thread
 
@@ -33,7 +34,7 @@ from otolith.stores.bucket.root import BucketRoot, encode_root
 from otolith.types import Hash
 from tests.patience import HANG_SECONDS
 from tests.reference.objects import blob, links, node, put
-from tests.servers.bucket import BUCKET, BucketProxy
+from tests.servers.bucket import BUCKET, BucketProxy, Request
 
 
 @pytest.fixture
@@ -493,6 +494,24 @@ def test_without_credentials_it_is_denied(server, monkeypatch):
         BucketStore(server.url(timeout=1))
 
 
+@pytest.mark.parametrize(
+    ("url", "setting", "value"),
+    [
+        ("gs://bucket/a", "GOOGLE_APPLICATION_CREDENTIALS", "/missing.json"),
+        ("gs://bucket/a", "GOOGLE_APPLICATION_CREDENTIALS", __file__),
+        ("gs://bucket/a", "GOOGLE_SERVICE_ACCOUNT", "/missing.json"),
+        ("az://bucket/a?account=x", "AZURE_STORAGE_ACCOUNT_KEY", "%%%"),
+    ],
+)
+def test_broken_credentials_are_denied_with_the_setting_of_their_cloud(
+    monkeypatch, url, setting, value
+):
+    monkeypatch.setenv(setting, value)
+    with pytest.raises(Denied) as caught:
+        open_store(url)
+    assert ("GOOGLE_" if url.startswith("gs") else "AZURE_") in caught.value.hint
+
+
 @pytest.mark.parametrize("header", ["if-match", "if-none-match"])
 def test_a_bucket_that_ignores_conditions_is_refused(server, behind, proxy, header):
     proxy.dropped_headers = {header}
@@ -500,6 +519,45 @@ def test_a_bucket_that_ignores_conditions_is_refused(server, behind, proxy, head
     with pytest.raises(Unsupported, match="overwrite each other"):
         BucketStore(server.url("unconditional", port=proxy.port))
     assert behind(server.url("unconditional")).list_keys() == []
+
+
+@pytest.mark.parametrize("header", ["if-match", "if-none-match"])
+def test_a_store_whose_bucket_ignores_conditions_by_now_is_not_written(server, proxy, header):
+    url = server.url(f"once-conditional-{header}")
+    with closing(BucketStore(url)) as made:
+        root = made._register.newest().root
+    proxy.dropped_headers = {header}
+
+    with closing(BucketStore(url.replace(str(server.port), str(proxy.port)))) as store:
+        assert store.refs() == {}
+        with pytest.raises(Unsupported, match="overwrite each other"):
+            put(store, "main", blob("a"))
+        with pytest.raises(Unsupported, match="overwrite each other"):
+            store.collect(links)
+    with closing(BucketStore(url)) as store:
+        assert store._register.refresh().root == root
+        assert keys(store) == ["root"]
+
+
+def test_conditions_are_tried_once_in_a_process_before_the_first_write(server, proxy):
+    BucketStore(server.url("tried")).close()
+    for text in "abc":
+        with closing(BucketStore(server.url("tried", port=proxy.port))) as store:
+            assert store.refs() == {} or text != "a"
+            proxy.requests += [Request("-", "-", {}, b"")]
+            put(store, "main", blob(text))
+    kinds = ["probe" if each.key.startswith("probe-") else each.key for each in proxy.requests]
+    assert kinds.count("probe") == 5
+    assert "probe" not in kinds[: kinds.index("-")]
+
+
+def test_doctor_tries_the_conditions_of_a_bucket(server, proxy):
+    name = "doctored"
+    BucketStore(server.url(name)).close()
+    with closing(BucketStore(server.url(name, port=proxy.port))) as store:
+        assert len(store.server_facts().risks) == 1
+        proxy.dropped_headers = {"if-none-match"}
+        assert "overwrite each other" in store.server_facts().risks[0].problem
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from otolith.errors import Invalid, NotFound, QuotaExceeded, StaleRef, Unavailab
 from otolith.stores import (
     Batch,
     CachedStore,
+    Layer,
     MemoryStore,
     MirroredStore,
     RetryingStore,
@@ -149,6 +150,44 @@ def test_pauses_grow_and_end():
     )
     with pytest.raises(Unavailable):
         impatient.read([])
+
+
+def test_writers_that_failed_together_do_not_come_back_together():
+    def pauses():
+        slow = Slow()
+        faults = [Fault("read", at=number) for number in range(1, 9)]
+        RetryingStore(FaultyStore(MemoryStore(), faults), wait=slow).read([])
+        return slow.pauses
+
+    first, second = pauses(), pauses()
+    assert all(one != other for one, other in zip(first, second, strict=True))
+
+
+class LateStore(Layer):
+    """A store that gets the first batch after its sender has looked for it, and given it up."""
+
+    late = None
+    was_first = True
+
+    def write(self, batch):
+        if self.was_first:
+            self.late, self.was_first = batch, False
+            raise Unavailable("no reply")
+        super().write(batch)
+
+    def moves(self, name=None, *, limit=None):
+        found = super().moves(name, limit=limit)
+        if self.late is not None:
+            super().write(self.late)
+            self.late = None
+        return found
+
+
+def test_a_batch_that_lands_after_it_was_looked_for_counts_once():
+    inner = MemoryStore()
+    store = RetryingStore(LateStore(inner), wait=Slow())
+    put(store, "main", blob("a"), time=1)
+    assert [move.new for move in inner.moves("main")] == [blob("a").hash]
 
 
 def test_what_will_not_get_better_is_raised_at_once():

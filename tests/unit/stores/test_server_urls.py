@@ -8,6 +8,8 @@ import pytest
 
 from otolith.errors import Invalid, MissingExtra
 from otolith.stores import open_store
+from otolith.stores.postgres import connections
+from otolith.stores.redis.client import RedisAddress
 from otolith.stores.server_url import check_options, secrets_of, split_options, without_secrets
 
 
@@ -50,6 +52,35 @@ def test_secrets_are_found_to_be_removed_from_messages():
     assert secrets_of(url) == {"pw", "x"}
 
 
+@pytest.mark.parametrize("scheme", ["postgresql", "redis", "etcd", "s3"])
+def test_a_host_that_is_none_is_invalid_and_the_password_not_shown(scheme):
+    with pytest.raises(Invalid, match=r"not one|not the address") as caught:
+        open_store(f"{scheme}://bob:hunter2@[::1/db?objects=x")
+    assert "hunter2" not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
+def test_a_server_may_be_named_by_its_socket_alone():
+    url = "postgresql:///db?host=/run/pg&schema=agents"
+    assert split_options(url, {"schema"})[0] == "postgresql:///db?host=/run/pg"
+    login = connections.parse(url, read_only=False).login
+    assert (login["host"], login["dbname"]) == ("/run/pg", "db")
+
+
+def test_an_option_of_a_file_is_invalid_and_makes_no_file(tmp_path):
+    with pytest.raises(Invalid, match="no option 'timeout'"):
+        open_store(f"sqlite:///{tmp_path}/x.db?timeout=5")
+    assert [*tmp_path.iterdir()] == []
+    open_store(f"sqlite:///{tmp_path}/x.db%3Ftimeout=5").close()
+    assert (tmp_path / "x.db?timeout=5").exists()
+
+
+def test_the_address_of_a_redis_server_shows_no_password():
+    shown = repr(RedisAddress.of("redis://bob:hunter2@127.0.0.1:1/0"))
+    assert "hunter2" not in shown
+    assert "127.0.0.1" in shown
+
+
 def test_options_of_ours_are_taken_out_of_a_url():
     url = "postgresql://host/db?schema=agents&connect_timeout=3"
     assert split_options(url, {"schema"}) == (
@@ -78,3 +109,18 @@ def test_a_missing_client_says_what_to_install(monkeypatch, url, package):
     with pytest.raises(MissingExtra, match=package) as caught:
         open_store(url)
     assert caught.value.hint == f"pip install 'otolith[{extra}]'"
+
+
+def test_a_client_without_its_library_is_a_missing_extra(monkeypatch):
+    for name in list(sys.modules):
+        if name.startswith("otolith.stores.postgres"):
+            monkeypatch.delitem(sys.modules, name)
+
+    class NoLibpq:
+        def find_spec(self, name, *_):
+            if name.startswith("otolith.stores.postgres"):
+                raise ImportError("no pq wrapper available.\nAttempts made:")
+
+    monkeypatch.setattr(sys, "meta_path", [NoLibpq(), *sys.meta_path])
+    with pytest.raises(MissingExtra, match="no pq wrapper available"):
+        open_store("postgresql://127.0.0.1:1/db")

@@ -12,12 +12,14 @@ JSON:
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import click
+from click.core import ParameterSource
 
 from otolith import care
 from otolith.cli.errors import ExitCode, terminal_error
@@ -35,9 +37,9 @@ from otolith.cli.location import (
 from otolith.cli.options import GlobalOptions, json_option
 from otolith.cli.terminal import end_progress, escape, output, progress_line
 from otolith.core import split_ref
-from otolith.errors import Exists, RefNotFound
+from otolith.errors import Exists, Invalid, RefNotFound
 from otolith.session import Repo
-from otolith.stores import open_store, without_secrets
+from otolith.stores import open_store, scheme_of, without_secrets
 from otolith.text import size_text
 from otolith.types import Hash
 
@@ -51,17 +53,43 @@ _only = click.option(
 
 @click.command("clone")
 @click.argument("url")
-@click.argument("directory", required=False, type=click.Path(path_type=Path))
+@click.argument("directory", required=False)
 @json_option
-@click.pass_obj
-def clone(options: GlobalOptions, url: str, directory: Path | None) -> None:
+@click.pass_context
+def clone(ctx: click.Context, url: str, directory: str | None) -> None:
     """Copy a whole store into a new directory, and remember where it came from.
 
-    URL is a path or the URL of any store. DIRECTORY is named after it if left out. A clone that was
-    interrupted continues when it is repeated.
+    URL is a path or the URL of any store. DIRECTORY is named after it if left out; a URL there
+    (postgresql://…, sqlite:copy.db) copies into that store, and makes no directory. A clone that
+    was interrupted continues when it is repeated.
     """
+    if ctx.find_root().get_parameter_source("store") is ParameterSource.COMMANDLINE:
+        raise click.UsageError(
+            "--store does not apply to clone\nname both stores: otolith clone URL DIRECTORY"
+        )
+    options: GlobalOptions = ctx.obj
     source = absolute_url(options.directory, url)
-    root = options.directory.resolve() / (directory or _name_of(source))
+    if directory is not None and scheme_of(directory):
+        _clone_into_store(options, source, absolute_url(options.directory, directory))
+    else:
+        _clone_into_directory(options, source, Path(directory or _name_of(source)))
+
+
+def _clone_into_store(options: GlobalOptions, source: str, target: str) -> None:
+    """Copy a store into another one that a URL names, which no directory is to remember."""
+    if scheme_of(target) == "memory":
+        raise Invalid("a store in memory ends with this command", hint="give a path")
+    with open_repo(source, read_only=True) as repo:
+        report = care.clone(repo, target, origin=source, progress=progress_line())
+    shown = without_secrets(target)
+    _show(options, report, f"Cloned {without_secrets(source)} into {shown}")
+    if not options.as_json:
+        click.echo(f"Next: otolith --store {shlex.quote(shown)} sessions")
+
+
+def _clone_into_directory(options: GlobalOptions, source: str, directory: Path) -> None:
+    """Copy a store into a directory, where the commands that follow find it."""
+    root = options.directory.resolve() / directory
     target = StoreLocation(STORE, None, "main", root)
     if (root / FOLDER / FILE).exists():
         raise Exists(f"{root / FOLDER} already exists", hint="`otolith pull` fetches what is new")
@@ -79,7 +107,7 @@ def clone(options: GlobalOptions, url: str, directory: Path | None) -> None:
     (root / FOLDER / ".gitignore").write_text("*\n", encoding="utf-8")
     _show(options, report, f"Cloned {without_secrets(source)} into {root}")
     if without_secrets(source) != source:
-        click.echo(_no_origin(source, directory or Path(root.name)), err=True)
+        click.echo(_no_origin(source, directory), err=True)
 
 
 @click.command("push")
@@ -243,7 +271,8 @@ def _no_origin(source: str, directory: Path) -> str:
 
 def _name_of(url: str) -> str:
     """Return the name of the directory for a clone: the last part of a path."""
-    path = urlsplit(url).path if "://" in url else url
+    _, found, rest = re.split("[?#]", url, maxsplit=1)[0].partition("://")
+    path = rest.partition("/")[2] if found else url
     stem = Path(path.rstrip("/")).name.removesuffix(".db")
     return stem or "clone"
 

@@ -26,6 +26,7 @@ such a ref checks in the same batch that there is no receipt (`Refs.write`).
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from urllib.parse import quote, unquote
 
@@ -158,10 +159,13 @@ def _erased(ref: str) -> Erased:
 
 
 class Refs:
-    """Resolves names and expressions to commits, and writes what makes new refs."""
+    """Resolves names and expressions to commits, and writes what makes new refs by `write`."""
 
-    def __init__(self, store: Store, graph: Graph, salt: int) -> None:
+    def __init__(
+        self, store: Store, graph: Graph, salt: int, *, write: Callable[[Batch], None]
+    ) -> None:
         self._store = store
+        self._write = write
         self._graph = graph
         self._salt = salt
 
@@ -177,11 +181,11 @@ class Refs:
             if swap.old is None and (receipt := receipt_ref(self._salt, swap.name))
         }
         if not made:
-            self._store.write(batch)
+            self._write(batch)
             return
         checks = [Swap(receipt, None, None) for receipt in made]
         try:
-            self._store.write(replace(batch, swaps=[*batch.swaps, *checks]))
+            self._write(replace(batch, swaps=[*batch.swaps, *checks]))
         except StaleRef as stale:
             if stale.name in made:
                 raise _erased(made[stale.name]) from None

@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, TypeVar
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 import obstore
 from obstore.exceptions import (
@@ -41,7 +41,7 @@ from obstore.exceptions import (
 from obstore.store import AzureStore, GCSStore, S3Store
 
 from otolith.errors import Denied, Error, Full, Invalid, StoreNotFound, Unavailable, Unsupported
-from otolith.stores.server_url import check_options, secrets_of, without_secrets
+from otolith.stores.server_url import check_options, secrets_of, split_url, without_secrets
 
 _T = TypeVar("_T")
 _U = TypeVar("_U")
@@ -61,6 +61,14 @@ _NO_CREDENTIALS = re.compile(
     r"169\.254\.169\.254|/latest/(api/token|meta-data)|/computeMetadata/|/metadata/identity/"
     r"|token request"
 )
+_BAD_CREDENTIALS = re.compile(r"service account|credential error|pem file|Invalid Access Key")
+_CREDENTIALS = {
+    "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+    "gs": "GOOGLE_APPLICATION_CREDENTIALS, the path of a key file",
+    "az": "AZURE_STORAGE_ACCOUNT_KEY",
+}
+"""By scheme: the setting that most people use."""
+
 _FULL = re.compile(r"status code: (507|413)|XMinioStorageFull|QuotaExceeded")
 
 
@@ -88,9 +96,13 @@ class Range(NamedTuple):
 
 
 class _Runtime:
-    """Whether obstore has threads, and whether this process is a fork that lacks them."""
+    """What this process knows: whether it is a fork that lacks the threads of obstore.
+
+    `conditional` are buckets whose conditional puts it has tried.
+    """
 
     def __init__(self) -> None:
+        self.conditional: set[tuple[str, ...]] = set()
         self._started = False
         self._lost = False
         if hasattr(os, "register_at_fork"):  # Windows has no fork
@@ -122,7 +134,7 @@ class BucketClient:
     def __init__(self, url: str) -> None:
         self.name = without_secrets(url)
         self._secrets = secrets_of(url)
-        parts = urlsplit(url)
+        parts = split_url(url)
         self.scheme = parts.scheme.lower()
         self._bucket = unquote(parts.netloc)
         names = _OPTIONS[self.scheme]
@@ -133,6 +145,7 @@ class BucketClient:
                 hint=f"use {self.scheme}://bucket/prefix; credentials come from the environment",
             )
         timeout = _seconds(options.pop("timeout", None))
+        self._place = (self.scheme, self._bucket, *sorted(options.values()))
         self._pool = ThreadPoolExecutor(_CALLS_AT_ONCE, thread_name_prefix="otolith-bucket")
         prefix = unquote(parts.path).strip("/")
         config = {names[name]: value for name, value in options.items()}
@@ -249,15 +262,22 @@ class BucketClient:
         Raises:
             Unavailable: there was no answer. The put may have landed.
         """
+        return self._swap(self._swapper, key, old, new)
+
+    def _swap(
+        self,
+        store: S3Store | GCSStore | AzureStore,
+        key: str,
+        old: Version | None,
+        new: bytes,
+    ) -> Version | None:
         mode: Any = "create"
         if old is not None:
             mode = {name: value for name, value in old._asdict().items() if value is not None}
 
         def call() -> Version | None:
             try:
-                return _version(
-                    obstore.put(self._swapper, key, new, mode=mode, use_multipart=False)
-                )
+                return _version(obstore.put(store, key, new, mode=mode, use_multipart=False))
             except (AlreadyExistsError, PreconditionError):
                 return None
             except FileNotFoundError as error:
@@ -306,19 +326,27 @@ class BucketClient:
         Raises:
             Unsupported: the bucket ignores the conditions, so that writers would lose commits.
         """
-        first = self.swap(key, None, b"first")
+        # May be repeated: each put is refused each time, or its value is read back.
+        store = self._store
         try:
-            if first is None or first.e_tag is None:
-                raise _unconditional(self.name, "did not make a new key, or gave it no ETag")
-            if self.swap(key, None, b"second") is not None:
+            first = self._calling(lambda: _version(obstore.put(store, key, b"first")))
+            if first.e_tag is None:
+                raise _unconditional(self.name, "gave a new key no ETag")
+            if self._swap(store, key, None, b"second") is not None:
                 raise _unconditional(self.name, "overwrites a key although If-None-Match forbids")
-            second = self.swap(key, first, b"second")
-            if second is None:
+            self._swap(store, key, first, b"second")
+            if self.get_many([key]) != {key: b"second"}:
                 raise _unconditional(self.name, "does not overwrite a key although If-Match holds")
-            if self.swap(key, first, b"third") is not None:
+            if self._swap(store, key, first, b"third") is not None:
                 raise _unconditional(self.name, "overwrites a key although If-Match forbids it")
         finally:
             self.delete_many([key])
+        _RUNTIME.conditional.add(self._place)
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether this process has seen that the bucket heeds the conditions of puts."""
+        return self._place in _RUNTIME.conditional
 
     def parallel(self, call: Callable[[_U], _T], arguments: Sequence[_U]) -> list[_T]:
         """Call a function with each argument, at the same time."""
@@ -344,10 +372,11 @@ class BucketClient:
         if isinstance(error, PermissionDeniedError | UnauthenticatedError):
             return Denied(f"{self.name}: {text}", hint="check the credentials and their rights")
         if _NO_CREDENTIALS.search(text):
-            return Denied(
-                f"{self.name}: no credentials were found",
-                hint="set them in the environment, such as AWS_ACCESS_KEY_ID",
-            )
+            hint = f"set them in the environment, such as {_CREDENTIALS[self.scheme]}"
+            return Denied(f"{self.name}: no credentials were found", hint=hint)
+        if _BAD_CREDENTIALS.search(text):
+            hint = f"check {_CREDENTIALS[self.scheme]}"
+            return Denied(f"{self.name}: the credentials cannot be used: {text}", hint=hint)
         if isinstance(error, InvalidPathError) or "Could not parse path" in text:
             return Invalid(f"{self.name} has an invalid prefix: {text}", hint="use plain names")
         if "builder error" in text:

@@ -242,16 +242,20 @@ class RootRegister:
                 f"{self.client.name} has the packs of a store, but not its root",
                 hint="restore the key 'root', or use another prefix",
             )
-        for pause in self._pauses():
-            try:
-                self.client.check_conditional(PROBE + os.urandom(_STAMP_BYTES).hex())
-                self.client.swap(ROOT, None, encode_root(BucketRoot().stamped()))
-                break
-            except Unavailable:
-                if pause is None:
-                    raise
-                sleep(pause)
+        self.prove_conditional()
+        first = encode_root(BucketRoot().stamped())
+        self._patiently(lambda: self.client.swap(ROOT, None, first))
         return self.refresh()
+
+    def prove_conditional(self) -> None:
+        """Try whether the bucket heeds the conditions of puts.
+
+        Raises:
+            Unsupported: it does not, so that writers would lose commits.
+        """
+        self._patiently(
+            lambda: self.client.check_conditional(PROBE + os.urandom(_STAMP_BYTES).hex())
+        )
 
     def swap(self, old: BucketSnapshot, new: BucketRoot) -> BucketSnapshot | None:
         """Replace a root by one made from it; return the new snapshot, or None if it is stale.
@@ -290,6 +294,18 @@ class RootRegister:
             f"{self.client.name}: a reply was lost, and others have written much since then",
             hint="it may have landed: read again before writing again",
         )
+
+    def _patiently(self, call: Callable[[], object]) -> None:
+        """Make a call that may be repeated, until there is an answer."""
+        for pause in self._pauses():
+            try:
+                call()
+            except Unavailable:
+                if pause is None:
+                    raise
+                sleep(pause)
+            else:
+                return
 
     def _pauses(self) -> Iterator[float | None]:
         """Yield how long to wait before the next try; None is the last one."""

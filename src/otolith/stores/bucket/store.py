@@ -13,7 +13,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Literal
 
-from otolith.errors import Closed, Invalid, ReadOnly, StoreNotFound
+from otolith.errors import Closed, Invalid, ReadOnly, StoreNotFound, Unsupported
 from otolith.stores.base import (
     Batch,
     Capabilities,
@@ -50,7 +50,8 @@ class BucketStore:
     Raises:
         StoreNotFound: there is no such bucket, or no store in it and `create` is false.
         Denied: the credentials are wrong, or do not allow it.
-        Unsupported: the bucket has no conditional puts.
+        Unsupported: the bucket has no conditional puts. If a store is there, its first write
+            raises this.
         NotAStore, FormatTooNew: something else, or a newer otolith, has written there.
     """
 
@@ -89,6 +90,14 @@ class BucketStore:
                     f"{self._client.name}: there is no store", hint="open it with create=True"
                 )
             self._register.create()
+
+    def _prove_conditional(self) -> None:
+        """Refuse a bucket that ignores conditions, before the first write of this process.
+
+        A store can be made where they hold, and copied or reached where they do not.
+        """
+        if not self._client.is_proven:
+            self._register.prove_conditional()
 
     def __repr__(self) -> str:
         """Show where it is."""
@@ -129,15 +138,23 @@ class BucketStore:
         check_batch(batch)
         if self._read_only:
             raise ReadOnly(f"{self._client.name} was opened read-only", hint="open it to write")
+        self._prove_conditional()
         self._writer.write(batch)
         if is_due(self._register.newest().root):
             keep_up(self._register)
 
     def server_facts(self) -> ServerFacts:
-        """Return which kind of bucket it is; buckets do not tell versions."""
+        """Return which kind of bucket it is, and try its conditional puts."""
+        self._check_open()
         problem = "one key is the root: writers queue for it, also those of different branches"
         remedy = "for many writers put refs into etcd: etcd://…?objects=" + self._client.scheme
-        return ServerFacts(self._client.software, (ServerRisk(problem, f"{remedy}://…"),))
+        risks = [ServerRisk(problem, f"{remedy}://…")]
+        if not self._read_only:
+            try:
+                self._register.prove_conditional()
+            except Unsupported as error:
+                risks.insert(0, ServerRisk(error.message, error.hint))
+        return ServerFacts(self._client.software, tuple(risks))
 
     def ref(self, name: str) -> Hash | None:
         """Return the hash that a ref names, or None."""
@@ -193,6 +210,8 @@ class BucketStore:
         self._check_open()
         if self._read_only and not dry_run:
             raise ReadOnly(f"{self._client.name} was opened read-only", hint="open it to write")
+        if not dry_run:
+            self._prove_conditional()
         collector = BucketCollector(
             self._register,
             links,

@@ -38,6 +38,8 @@ from otolith.stores.etcd.key_layout import (
 from otolith.stores.etcd.roots import Roots
 from otolith.types import Hash
 
+MOST_SWAPS = OPERATIONS // 2 - 2  # each takes two operations, and some are left for fences
+
 
 class _Seen(NamedTuple):
     """What etcd had when a write began."""
@@ -73,7 +75,7 @@ class EtcdCommitter:
         if 2 * len(moved) + len(batch.fences) > OPERATIONS - 2:
             raise Invalid(
                 f"etcd cannot move {len(moved)} refs in one transaction",
-                hint=f"move at most {OPERATIONS // 2 - 2} at once",
+                hint=f"move at most {MOST_SWAPS} at once",
             )
         size = sum(len(swap.name.encode()) + len(batch.note.encode()) for swap in moved)
         if size > REQUEST_BYTES:

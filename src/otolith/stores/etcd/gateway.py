@@ -95,8 +95,8 @@ def read_place(url: str) -> EtcdPlace:
 
 
 def _endpoint(text: str) -> tuple[str, int]:
-    found = urlsplit(f"//{text}")
     try:
+        found = urlsplit(f"//{text}")
         host, port = found.hostname, found.port
     except ValueError:
         host, port = None, None

@@ -48,7 +48,7 @@ from otolith.stores.base import (
     newest_first,
 )
 from otolith.stores.etcd.cluster import Cluster
-from otolith.stores.etcd.commit import EtcdCommitter
+from otolith.stores.etcd.commit import MOST_SWAPS, EtcdCommitter
 from otolith.stores.etcd.gateway import Gateway, read_place
 from otolith.stores.etcd.gc import EtcdCollector
 from otolith.stores.etcd.key_layout import (
@@ -135,6 +135,7 @@ class EtcdStore(Layer):
             collects=able.collects,
             notifies=True,
             leases=True,
+            most_swaps=MOST_SWAPS,
         )
 
     def server_facts(self) -> ServerFacts:

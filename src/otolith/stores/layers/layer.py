@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import Unpack
+from dataclasses import replace
+from typing import ClassVar, Unpack
 
 from otolith.errors import Corrupt, Unsupported
 from otolith.stores.base import (
@@ -37,7 +38,12 @@ class Layer:
 
     An ability that the inner store lacks raises `Unsupported`, unless there is a plain way to do
     without; `capabilities` tells beforehand.
+
+    A layer that waits for nothing but the inner store, and holds no lock meanwhile, may say so by
+    `awaits = True`: then `otolith.aio` runs its calls as it runs those of the inner store.
     """
+
+    awaits: ClassVar[bool] = False
 
     def __init__(self, inner: Store) -> None:
         self.inner = inner
@@ -55,7 +61,8 @@ class Layer:
     @property
     def capabilities(self) -> Capabilities:
         """What the inner store can do."""
-        return self.inner.capabilities
+        able = self.inner.capabilities
+        return able if self.awaits or not able.awaits else replace(able, awaits=False)
 
     def read(self, hashes: Sequence[Hash]) -> dict[Hash, bytes]:
         """Return the objects that are there; absent ones are left out."""

@@ -24,6 +24,7 @@ from typing import Unpack
 from otolith.errors import Conflict, Error, NotFound
 from otolith.stores.base import (
     Batch,
+    Capabilities,
     CollectionReport,
     CollectOptions,
     Collector,
@@ -56,6 +57,14 @@ class MirroredStore(Layer):
     def __repr__(self) -> str:
         """Show both stores."""
         return f"<MirroredStore {self.inner!r} to {self.replica!r}>"
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the primary can do; a batch moves no more refs than both stores can move."""
+        able = super().capabilities
+        limits = [able.most_swaps, self.replica.capabilities.most_swaps]
+        most = min((limit for limit in limits if limit is not None), default=None)
+        return replace(able, most_swaps=most)
 
     @property
     def lag(self) -> int:

@@ -6,17 +6,19 @@ Rules
 2. Reads are repeated as they are. A batch may have landed although there was no reply, so before it
    is repeated the history of its refs is read (`has_landed`). If the first try lands only after
    that, the second is refused as stale, and the history is read once more: no batch counts twice.
+   Batches of several writers that make the same move, with one time and note, count as one.
 3. The pauses double, and each is a random part of that: writers that failed together do not come
-   back together.
+   back together. A pause holds up no other session of `otolith.aio`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from random import random
-from time import monotonic, sleep
+from time import monotonic
 from typing import TypeVar
 
+from otolith import greenlets
 from otolith.errors import Full, Invalid, StaleRef, Unavailable
 from otolith.stores.base import Batch, Lease, Move, Store, Usage, has_landed
 from otolith.stores.layers.layer import Layer
@@ -33,12 +35,14 @@ class RetryingStore(Layer):
     `wait` is called with the seconds of each pause.
     """
 
+    awaits = True
+
     def __init__(
         self,
         inner: Store,
         *,
         patience_seconds: float = 30.0,
-        wait: Callable[[float], None] = sleep,
+        wait: Callable[[float], None] = greenlets.pause,
     ) -> None:
         if not patience_seconds >= 0:
             raise Invalid(f"patience_seconds must be 0 or more, got {patience_seconds!r}")

@@ -9,29 +9,33 @@ Rules
 4. What memory evicts, for room or by age, goes to the next tier if that has not got it (*demoted*):
    it was down when the object passed by.
 5. Tiers other than memory are not trusted. Bytes that do not have their hash are a miss, and so is
-   every error. A tier that failed, or took more than 2 seconds, is left alone for 5.
+   every error. A tier that failed, or took more than 2 seconds, is left alone for 5. Its calls
+   block, so `otolith.aio` waits for them in another thread: a slow tier delays who asks it alone.
 6. An object that another process has collected may still be answered from a tier; the answer is
    right, but the object is no longer in the store. A caller that builds on an object that may be
    gone names it in `needs`, which the inner store checks. A collection through this layer empties
    every tier that can be emptied (a Redis server drops by age alone); one that erases reports a
    tier that may still have copies.
+7. Over a store that does not tell which refs move, such as a bucket, a Redis tier passes it on: who
+   waits hears of a write through the same tier at once, and looks for others every few seconds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from threading import Lock
 from time import monotonic
 from typing import Protocol, TypeVar, Unpack, runtime_checkable
 
-from otolith import text
+from otolith import greenlets, text
 from otolith.errors import Closed, Error, Invalid, Unavailable
 from otolith.stores.base import (
     Batch,
     CollectionReport,
     CollectOptions,
     Links,
+    NewsChannel,
     Store,
     Usage,
     digest,
@@ -81,13 +85,27 @@ class BoundedCache(Protocol):
         ...
 
 
+@runtime_checkable
+class Announcer(Protocol):
+    """A cache by which those who use it can tell each other that refs have moved."""
+
+    def announce(self, names: Collection[str]) -> None:
+        """Tell the others that refs have moved; who does not hear it looks later."""
+        ...
+
+    def news_channel(self) -> NewsChannel:
+        """Return what the others announce from now on."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Tier:
     """What one tier has, and why. Counts are of objects, since the store was opened.
 
     `objects`, `stored_bytes` and `limit_bytes` are None where nobody can tell. `promoted` were
-    copied here because they were read from below, `written` because they were new. `evictions` says
-    how many left for `room` and by `age`, `demoted` how many of these were copied to the next tier.
+    copied here because they were read from below, `written` because they were new; neither counts
+    what the tier could not take. `evictions` says how many left for `room` and by `age`, `demoted`
+    how many of these were copied to the next tier.
     """
 
     name: str
@@ -137,7 +155,7 @@ class _Level:
         """Return the objects that are here, with the bytes that their hashes name."""
         if self.memory is not None:
             return self.memory.get_many(hashes)
-        answer = self._call(lambda: self.cache.get_many(hashes)) or {}
+        answer = self.call(lambda: self.cache.get_many(hashes)) or {}
         found = {name: answer[name] for name in hashes if name in answer}
         lies = [name for name, data in found.items() if digest(data) != name]
         for name in lies:
@@ -152,7 +170,7 @@ class _Level:
         """Add objects; return what is to go to the next tier. None: it could not take them."""
         if self.memory is not None:
             return self.memory.put_many(objects)
-        done = self._call(lambda: [self.cache.put_many(objects)])
+        done = self.call(lambda: [self.cache.put_many(objects)])
         return None if done is None else done[0] or {}
 
     def count(
@@ -169,7 +187,7 @@ class _Level:
         """Return what is here, and the counts."""
         usage, evictions = None, Evictions()
         if isinstance(self.cache, BoundedCache):
-            usage, evictions = self._call(self.cache.usage), self.cache.evictions
+            usage, evictions = self.call(self.cache.usage), self.cache.evictions
         counted = self if self.memory is None else self.memory
         with self._lock:
             return Tier(
@@ -186,10 +204,11 @@ class _Level:
 
     def clear(self, *, erase: bool) -> bool:
         """Drop everything; return whether, with `erase`, no copy is left in any file."""
-        if not isinstance(self.cache, BoundedCache):
+        cache = self.cache
+        if not isinstance(cache, BoundedCache):
             return False
         try:
-            return self.cache.clear(erase=erase)
+            return greenlets.call(lambda: cache.clear(erase=erase))
         except Error:
             self.count(errors=1)
             return False
@@ -201,14 +220,14 @@ class _Level:
         except Error:
             self.count(errors=1)
 
-    def _call(self, call: Callable[[], _T]) -> _T | None:
+    def call(self, call: Callable[[], _T]) -> _T | None:
         """Return the answer of the cache, or None if it failed, now or a moment ago."""
         began = self._clock()
         if began < self._rests_until:
             return None
         errors, answer = self.cache.errors, None
         try:
-            answer = call()
+            answer = greenlets.call(call)
         except (Error, OSError):
             self.count(errors=1)
         else:
@@ -231,6 +250,8 @@ class TieredStore(Layer):
         for tier in store.tiers():
             print(tier)
     """
+
+    awaits = True
 
     def __init__(
         self,
@@ -278,9 +299,26 @@ class TieredStore(Layer):
         if objects:
             with self._lock:
                 self._cold[2] += len(objects)
-            self._place(objects, len(self._levels))
-            for level in self._levels:
-                level.count(written=len(objects))
+            self._place(objects, len(self._levels), is_new=True)
+        moved = [swap.name for swap in batch.swaps if swap.old != swap.new]
+        announcer = self._announcer()
+        if moved and announcer is not None:
+            level, cache = announcer
+            level.call(lambda: cache.announce(moved))
+
+    def news_channel(self) -> NewsChannel | None:
+        """Return what others announce who write through the same Redis tier, if there is one."""
+        announcer = self._announcer()
+        return None if announcer is None else announcer[1].news_channel()
+
+    def _announcer(self) -> tuple[_Level, Announcer] | None:
+        """Return the tier that passes news on, if the inner store does not tell."""
+        if self.inner.capabilities.notifies:
+            return None
+        for level in self._levels:
+            if isinstance(level.cache, Announcer):
+                return level, level.cache
+        return None
 
     def collect(self, links: Links, **options: Unpack[CollectOptions]) -> CollectionReport:
         """Let the inner store collect, and empty the tiers."""
@@ -324,12 +362,11 @@ class TieredStore(Layer):
 
     def _promote(self, objects: Mapping[Hash, bytes], depth: int) -> None:
         """Copy objects into all tiers above a depth."""
-        self._place(objects, depth)
-        for level in self._levels[:depth]:
-            level.count(promoted=len(objects))
+        self._place(objects, depth, is_new=False)
 
-    def _place(self, objects: Mapping[Hash, bytes], depth: int) -> None:
+    def _place(self, objects: Mapping[Hash, bytes], depth: int, *, is_new: bool) -> None:
         """Put objects into the tiers above a depth, and what these evict into the next."""
+        counted = "written" if is_new else "promoted"
         demoted: Mapping[Hash, bytes] = {}
         above: _Level | None = None
         for number, level in enumerate(self._levels):
@@ -337,6 +374,8 @@ class TieredStore(Layer):
             if not here:
                 return
             evicted = level.put(here)
+            if evicted is not None and number < depth:
+                level.count(**{counted: len(objects)})
             if above is not None:
                 if evicted is not None:
                     above.count(demoted=len(demoted))

@@ -106,7 +106,13 @@ _FIND = """select hash from {s}.object
     where hash >= %b and hash <= %b order by hash limit %b"""
 _USAGE = "select sum(objects)::bigint, sum(bytes)::bigint from {s}.tally"
 _FACTS = b"""select current_setting('server_version'), current_setting('fsync'),
-    current_setting('synchronous_standby_names'), (select count(*) from pg_stat_replication)"""
+    current_setting('synchronous_standby_names'), current_setting('synchronous_commit'),
+    (select count(*) from pg_stat_replication)"""
+_WEAK_WAITS = {
+    "local": "commits do not wait for the synchronous standby",
+    "remote_write": "commits wait for the memory of the synchronous standby, not for its disk",
+}
+"""By `synchronous_commit`: what that means, where a failover should lose nothing."""
 _LEASE = "select {s}.lease_1(%b, %b, %b::bigint)"
 _LEASED = """select holder, token, expires from {s}.fence
     where name = %b and holder is not null and expires > {s}.now_1()"""
@@ -218,7 +224,7 @@ class PostgresStore:
 
     def server_facts(self) -> ServerFacts:
         """Ask the server for its version, and whether it can lose what it acknowledged."""
-        ((version, fsync, synchronous, standbys),) = self._ask(_FACTS, [])
+        ((version, fsync, synchronous, waits, standbys),) = self._ask(_FACTS, [])
         risks: list[ServerRisk] = []
         if fsync == "off":
             problem = "fsync is off: a power cut can destroy the database"
@@ -226,6 +232,10 @@ class PostgresStore:
         if standbys and not synchronous:
             problem = "standbys are asynchronous: a failover can lose acknowledged commits"
             risks.append(ServerRisk(problem, "name them in synchronous_standby_names"))
+        if synchronous and waits in _WEAK_WAITS:
+            problem = f"synchronous_commit is {waits}: {_WEAK_WAITS[waits]}"
+            remedy = "set it to on or remote_apply: a failover can lose acknowledged commits"
+            risks.append(ServerRisk(problem, remedy))
         return ServerFacts(f"PostgreSQL {version}", tuple(risks))
 
     def subscribe(self, prefix: str = "") -> Subscription:

@@ -6,12 +6,13 @@ a failure it is left alone for some seconds, so that reading does not wait for i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from time import monotonic
 
 from otolith.errors import Closed, Error, Invalid
 from otolith.stores.base import digest
 from otolith.stores.redis.client import Client, RedisAddress
+from otolith.stores.redis.news import RedisHints
 from otolith.stores.redis.refs import parts
 from otolith.stores.server_url import split_options
 from otolith.types import Hash
@@ -39,6 +40,7 @@ class RedisCache:
             arguments = address.arguments
             arguments |= {name: times[name] for name in times if name in arguments}
         self._client = Client(address)
+        self._channel = f"{self._client.base}announced:{address.arguments['db']}"
         self._ttl_seconds = ttl_seconds
         self._rests_until = 0.0
         self.hits = self.misses = self.errors = 0
@@ -46,6 +48,18 @@ class RedisCache:
     def __repr__(self) -> str:
         """Show the URL, without secrets."""
         return f"<{type(self).__name__} {self._client.address.shown}>"
+
+    def check(self) -> None:
+        """Ask the server once.
+
+        Raises:
+            Denied, Unavailable: it refuses to answer, or does not.
+        """
+        try:
+            self._client.call("MGET", self._client.key(b"cache:"))
+        except Error:
+            self._rests_until = monotonic() + _REST_SECONDS
+            raise
 
     def get_many(self, hashes: Sequence[Hash]) -> dict[Hash, bytes]:
         """Return the objects that are in the cache; one with other bytes than its hash is not."""
@@ -71,6 +85,14 @@ class RedisCache:
             ]
             if commands:
                 self._try(commands)
+
+    def announce(self, names: Collection[str]) -> None:
+        """Tell others who use this cache that refs of the store underneath have moved."""
+        self._try([("PUBLISH", self._channel, "\0".join(names))])
+
+    def news_channel(self) -> RedisHints:
+        """Return what others announce from now on."""
+        return RedisHints(self._client, self._channel)
 
     def close(self) -> None:
         """Close the connections. Closing twice is harmless."""

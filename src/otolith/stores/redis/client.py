@@ -98,6 +98,10 @@ class RedisAddress(NamedTuple):
     timeout_seconds: float
     accepts_failover: bool
 
+    def __repr__(self) -> str:
+        """Show where it is, without secrets."""
+        return f"<{type(self).__name__} {self.shown}>"
+
     @classmethod
     def of(cls, url: str) -> RedisAddress:
         """Parse `redis://user:password@host:6379/0?prefix=agents&timeout=10`.

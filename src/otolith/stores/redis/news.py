@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from time import monotonic
 from typing import Any
 
-from otolith.errors import Unavailable
+from otolith.errors import Error, Unavailable
 from otolith.stores.listened_news import CHECK_SECONDS, Alarm, ListenedNews
 from otolith.stores.redis.client import Client, RedisConnection, pack
 from otolith.stores.redis.refs import ref_names
 
 _PAUSE_SECONDS = 0.1
+_REST_SECONDS = 5.0
 
 
 class RedisNews(ListenedNews):
@@ -64,6 +66,47 @@ class RedisNews(ListenedNews):
                 yield wire
         finally:
             wire.disconnect()
+
+
+class RedisHints:
+    """What the users of a cache announce, over a connection of its own; one thread uses it."""
+
+    def __init__(self, client: Client, channel: str) -> None:
+        self._client = client
+        self._channel = channel
+        self._wire: RedisConnection | None = None
+        self._rests_until = 0.0
+
+    def descriptor(self) -> int | None:
+        """Return the socket; None while the server cannot be listened to."""
+        if self._wire is None and monotonic() >= self._rests_until:
+            try:
+                self._wire = self._client.dial()
+                with self._client.translated():
+                    self._wire.send_packed_command([pack(("SUBSCRIBE", self._channel))])
+                    self._wire.read_response(disable_decoding=True)
+            except Error:
+                self._lose()
+        return None if self._wire is None else _descriptor(self._wire)
+
+    def drain(self) -> None:
+        """Read all messages that have come."""
+        if self._wire is not None:
+            try:
+                with self._client.translated():
+                    _received(self._wire)
+            except Error:
+                self._lose()
+
+    def close(self) -> None:
+        """End the connection."""
+        if self._wire is not None:
+            self._wire.disconnect()
+            self._wire = None
+
+    def _lose(self) -> None:
+        self.close()
+        self._rests_until = monotonic() + _REST_SECONDS
 
 
 def _descriptor(wire: RedisConnection) -> int | None:
