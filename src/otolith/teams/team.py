@@ -49,14 +49,8 @@ from otolith.teams.members import (
     remove_member,
 )
 from otolith.teams.messages import TeamMessage, send_message, take_messages, unread_messages
-from otolith.teams.proposals import (
-    STATUSES,
-    Proposal,
-    Quorum,
-    make_proposal,
-    proposal_record,
-    proposal_records,
-)
+from otolith.teams.proposal_record import STATUSES, Quorum, proposal_record, proposal_records
+from otolith.teams.proposals import Proposal, make_proposal
 from otolith.teams.queue import FairQueue, QueueEntry, queues
 from otolith.teams.records import TeamRecords
 from otolith.teams.requests import wait_for
