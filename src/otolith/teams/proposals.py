@@ -8,7 +8,8 @@ another one, is a commit that says so.
 Rules
 1. Members vote on an *effect*: what landing would change now, path by path, values before and
    after, merge policies included. Every vote names the effect its voter has seen. A vote for
-   another effect is refused, and one that came by a merge does not count.
+   another effect is refused, and one that came by a merge does not count. What the team stores of
+   itself is not in an effect, so a draft that changes it is refused.
 2. When the team's state has moved and the effect is another one, all votes lapse: the record gets
    the new effect, and members look again. Where others changed the same paths, nothing can land
    until the conflict is gone; the effect is then the conflict.
@@ -34,7 +35,16 @@ from hashlib import blake2b
 from typing import Any, NamedTuple, Self, TypeVar
 
 from otolith import environment
-from otolith.core import TEAM, Branch, Change, Commit, PathConflict, differences_outside
+from otolith.core import (
+    POLICY,
+    TEAM,
+    Branch,
+    Change,
+    Commit,
+    PathConflict,
+    differences,
+    differences_outside,
+)
 from otolith.durations import Duration, duration_seconds
 from otolith.errors import CommitNotFound, Conflict, Denied, Invalid, MergeConflict
 from otolith.shapes import FUNCTION, check_argument
@@ -155,8 +165,9 @@ class Proposal:
         """Return what landing it would change now, which is what members vote on."""
         with self._context.scratch() as state:
             state.stage_merge(_draft(self._context, self._record))
-            found: list[Change] = state.status()
-            return found
+            after = state.cell_at(())
+            assert after is not None
+            return [*state.status(), *_changes_below(POLICY, state, after)]
 
     @property
     def conflicts(self) -> list[PathConflict]:
@@ -205,7 +216,7 @@ class Proposal:
             record = replace(record, votes=votes, looked=found.looked)
             event = record.outcome(mine)
             if event == "land":
-                state.stage_merge(_draft(self._context, record))
+                _stage_draft(state, _draft(self._context, record))
             record = record if event == "vote" else record.after(event)
             put_proposal(self._context.records, record)
             return record, True
@@ -388,8 +399,10 @@ def _effect_of(state: Branch, draft: Commit) -> _Effect:
     conflicts: Sequence[PathConflict] = ()
     after: bytes | None = draft.cell
     is_on_head = draft.parents == (head.id,)
-    if not is_on_head:
-        conflicts = state.stage_merge(draft)
+    if is_on_head:
+        _check_apart_from_team(state, draft.cell)
+    else:
+        conflicts = _stage_draft(state, draft)
         after = state.cell_at(())
     assert after is not None
     found = blake2b(digest_size=16)
@@ -402,6 +415,41 @@ def _effect_of(state: Branch, draft: Commit) -> _Effect:
     if not is_on_head:
         state.discard()
     return _Effect(found.digest(), head.hash, conflicts)
+
+
+def _stage_draft(state: Branch, draft: Commit) -> Sequence[PathConflict]:
+    """Stage what landing a draft changes; return what prevents it."""
+    conflicts = state.stage_merge(draft)
+    _check_apart_from_team(state, state.cell_at(()))
+    return conflicts
+
+
+def _check_apart_from_team(state: Branch, after: bytes | None) -> None:
+    """Refuse what would change members, messages or votes: nobody votes on those (rule 1).
+
+    Raises:
+        Invalid: it would.
+    """
+    cells, head = state.cells, state.head
+    assert head is not None
+    assert after is not None
+    key = cells.encoding.key(TEAM)
+    if cells.same(cells.entry(head.cell, key), cells.entry(after, key)):
+        return
+    paths = [each.path for each in _changes_below(TEAM, state, after)]
+    raise Invalid(
+        "a proposal cannot change what the team stores of itself, which this one does at"
+        f" {', '.join(paths[:3])}",
+        hint="propose the other paths, with a function; the calls of a team change members and"
+        " messages, and team.merge(…) brings those of another branch",
+    )
+
+
+def _changes_below(name: str, state: Branch, after: bytes) -> list[Change]:
+    """Return the changes from the head to a state that are below a name at the top."""
+    assert state.head is not None
+    found = differences(state.cells, state.head.cell, after)
+    return [each for each in found if each.keys[0] == name]
 
 
 def _bytes(path: str) -> bytes:

@@ -348,6 +348,53 @@ def test_a_branch_can_be_proposed(team):
     assert (proposal.status, team.state["plan/name"]) == ("landed", "F")
 
 
+def removed_on(branch, name):
+    """Commit to a branch that nobody is a member of this name, beside another edit."""
+    branch["plan/name"] = "F"
+    branch.write_reserved((".team", "members", name), None)
+    return branch.commit("better")
+
+
+def test_a_branch_that_changes_who_is_a_member_cannot_be_proposed(team):
+    idea = team.state.fork("idea")
+    made = removed_on(idea, "critic")
+    for change in (idea, made):
+        with pytest.raises(Invalid, match=r"what the team stores of itself.*\.team/members/critic"):
+            team.propose("the idea", change, quorum=1)
+    assert team.proposals() == []
+    assert team.state.is_clean
+    assert [each.name for each in team.members()] == sorted(NAMES)
+
+
+def test_a_function_that_changes_who_is_a_member_cannot_be_proposed(team):
+    def change(state):
+        state["plan/name"] = "F"
+        state.write_reserved((".team", "members", "critic"), None)
+
+    with pytest.raises(Invalid, match=r"\.team/members/critic"):
+        team.propose("the idea", change, quorum=1)
+
+
+def test_a_draft_of_before_that_changes_who_is_a_member_does_not_land(team, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr("otolith.teams.proposals._check_apart_from_team", lambda *found: None)
+        proposal = team.propose("the idea", removed_on(team.state.fork("idea"), "critic"), quorum=1)
+    with pytest.raises(Invalid, match=r"\.team/members/critic"):
+        proposal.approve()
+    assert [each.name for each in team.members()] == sorted(NAMES)
+
+
+def test_a_branch_that_members_have_moved_past_can_be_proposed(team):
+    fork = team.state.fork("idea")
+    fork["plan/name"] = "F"
+    fork.commit("better")
+    team.add("bob")
+    team.send("critic", "look")
+    proposal = team.propose("the idea", fork, quorum=1, of=["planner"]).approve()
+    assert (proposal.status, team.state["plan/name"]) == ("landed", "F")
+    assert "bob" in [each.name for each in team.members()]
+
+
 def test_proposals_are_listed_by_age_and_found_by_their_first_letters(team):
     first = team.propose("one", switch, quorum=1)
     second = team.propose("two", lambda state: state.update(x=1), quorum=1).approve()
@@ -395,6 +442,9 @@ def test_a_message_or_a_note_can_be_proposed(team):
 
 def test_members_vote_on_merge_policies_as_well(repo, team):
     proposal = team.propose("count", lambda state: state.policy("tokens", "counter"), quorum=1)
+    assert [(each.path, each.new) for each in proposal.diff()] == [
+        (".policy", {"tokens": "counter"})
+    ]
     team.transact(lambda state: state.policy("tokens", "max"))
     with pytest.raises(Conflict):
         proposal.approve()
