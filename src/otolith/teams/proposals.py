@@ -64,6 +64,8 @@ from otolith.types import Hash
 S = TypeVar("S", bound=Branch)
 
 _NO_EFFECT = blake2b(digest_size=16).digest()
+_PROPOSE_ANEW = "withdraw it, and propose a change of what is there now"
+_MERGE_FIRST = "merge the team's branch into it, decide there, and propose the result"
 
 
 class Proposal:
@@ -210,7 +212,8 @@ class Proposal:
             if found.effect != record.effect or found.effect != seen:
                 return record, False
             if record.is_blocked:
-                raise _cannot_land(record, state.stage_merge(_draft(self._context, record)))
+                found_now = state.stage_merge(_draft(self._context, record))
+                raise _cannot_land(record, found_now, hint=_PROPOSE_ANEW)
             mine = Vote(voter, approves, why, self._context.now(), record.effect)
             votes = {**record.votes, voter: mine}
             record = replace(record, votes=votes, looked=found.looked)
@@ -330,7 +333,7 @@ def make_proposal(
     id = environment.entropy(5).hex()
 
     def propose(state: S) -> ProposalRecord:
-        draft = _draft_change(state, change, title)
+        draft = _draft_change(context, state, change, title)
         members = current_members(context.records)
         named = sorted(members if voters is None else {*voters})
         for name in [*named, *veto]:
@@ -351,9 +354,9 @@ def make_proposal(
             _deadline(until, now),
         )
         if found.conflicts:
-            raise _cannot_land(record, found.conflicts)
+            raise _cannot_land(record, found.conflicts, hint=_MERGE_FIRST)
         if found.effect == _NO_EFFECT:
-            raise Invalid(f"{title!r} changes nothing", hint="change the state that is passed in")
+            raise Invalid(f"{title!r} changes nothing", hint=_hint_to_change(change))
         put_proposal(context.records, record)
         state.carry(reads={f"draft/{id}": draft.hash})
         return record
@@ -361,18 +364,33 @@ def make_proposal(
     return Proposal(context, context.change(propose, f"propose {title}"))
 
 
-def _draft_change(state: S, change: Callable[[S], object] | Branch | Commit, title: str) -> Commit:
+def _draft_change(
+    context: TeamContext[S],
+    state: S,
+    change: Callable[[S], object] | Branch | Commit,
+    title: str,
+) -> Commit:
     """Return a change as a commit: made by a function, or made before."""
     if isinstance(change, Commit):
-        return change
+        return context.stored_commit(change)
     if isinstance(change, Branch):
         if change.head is None:
             raise CommitNotFound(
                 "the branch of the change has no commit", hint="commit there first"
             )
-        return change.head
-    check_argument(change, "change", FUNCTION, "a function of the state, a branch or a commit")
+        return context.stored_commit(change.head)
+    wanted = "a function of the state, a branch or a commit"
+    check_argument(change, "change", FUNCTION, wanted, hint='lambda state: state.update(plan="B")')
     return state.draft(change, title)
+
+
+def _hint_to_change(change: object) -> str:
+    """Return what to do where a change has no effect."""
+    if isinstance(change, Branch) and not change.is_clean:
+        return "the branch has staged edits: commit them there, and propose it again"
+    if isinstance(change, Branch | Commit):
+        return "the team's state has all of it: commit something there first"
+    return "change the state that is passed in"
 
 
 def _draft(context: TeamContext[Any], record: ProposalRecord) -> Commit:
@@ -461,13 +479,15 @@ def _named(record: ProposalRecord) -> str:
     return f"team.proposal({record.id!r})"
 
 
-def _cannot_land(record: ProposalRecord, conflicts: Sequence[PathConflict]) -> MergeConflict:
+def _cannot_land(
+    record: ProposalRecord, conflicts: Sequence[PathConflict], *, hint: str
+) -> MergeConflict:
     """Return the error for a proposal whose paths others have changed in another way."""
     paths = tuple(conflict.path for conflict in conflicts)
     return MergeConflict(
         f"proposal {record.title!r} cannot land: others have changed {', '.join(paths[:5])}",
         paths=paths,
-        hint="withdraw it, and propose a change of what is there now",
+        hint=hint,
     )
 
 

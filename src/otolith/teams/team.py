@@ -270,6 +270,7 @@ class Team(Generic[S]):
         Raises:
             Invalid: the quorum cannot be reached, or nothing would change.
             KeyNotFound: a name in `of` or `veto` is not that of a member.
+            CommitNotFound: the branch has no commit, or another store has it.
             MergeConflict: others have changed the same paths in another way.
         """
         voters = None if of is None else _names(of, "of")
@@ -326,7 +327,7 @@ class Team(Generic[S]):
             theirs = other.head if isinstance(other, Branch) else state.resolve(other)
             if theirs is None:
                 raise CommitNotFound("the branch has no commit yet", hint="commit there first")
-            base = context.merge_base(theirs)
+            base = context.merge_base(context.stored_commit(theirs))
             found = state.stage_merge(theirs)
             now = context.now()
             return put_conflicts(state, context.records, found, theirs=theirs, base=base, now=now)

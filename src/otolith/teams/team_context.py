@@ -14,7 +14,7 @@ from threading import RLock
 from typing import Any, Generic, Literal, TypeVar
 
 from otolith.core import Backend, Branch, Commit, Snapshot
-from otolith.errors import Denied, Fenced, Invalid, Uncommitted
+from otolith.errors import CommitNotFound, Denied, Fenced, Invalid, Uncommitted
 from otolith.teams.members import Member, add_member, check_member_name, find_member, was_removed
 from otolith.teams.records import TeamRecords
 
@@ -227,6 +227,19 @@ class TeamContext(Generic[S]):
                 f" team.add({self.member!r})"
             )
         return error
+
+    def stored_commit(self, commit: Commit) -> Commit:
+        """Return a commit that was given, if the team's store has it.
+
+        Raises:
+            CommitNotFound: it is one of another store.
+        """
+        if not self.backend.store.read([commit.hash]):
+            raise CommitNotFound(
+                f"commit {commit.short} is not in the store of team {self.id}",
+                hint="pull or fetch it first",
+            )
+        return commit
 
     def merge_base(self, theirs: Commit) -> Commit | None:
         """Return a commit that the team's head and another one both come from."""

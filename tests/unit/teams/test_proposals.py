@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 import otolith
-from otolith.errors import Conflict, Denied, IllegalTransition, Invalid, KeyNotFound, MergeConflict
+from otolith.errors import (
+    CommitNotFound,
+    Conflict,
+    Denied,
+    IllegalTransition,
+    Invalid,
+    KeyNotFound,
+    MergeConflict,
+)
 from otolith.statecharts import Chart
 from otolith.teams import PROPOSAL_TABLE
 
@@ -346,6 +354,52 @@ def test_a_branch_can_be_proposed(team):
     fork.commit("better")
     proposal = team.propose("the idea", fork, quorum=1).approve()
     assert (proposal.status, team.state["plan/name"]) == ("landed", "F")
+
+
+def test_what_another_store_has_cannot_be_proposed_or_merged(team):
+    with otolith.open(":memory:") as other:
+        session = other.session("trip")
+        session["plan"] = "B"
+        commit = session.commit()
+        for call in (
+            lambda: team.propose("x", commit),
+            lambda: team.propose("x", session),
+            lambda: team.merge(commit),
+        ):
+            with pytest.raises(CommitNotFound, match="not in the store of team research") as lost:
+                call()
+            assert lost.value.hint == "pull or fetch it first"
+    assert team.state.is_clean
+
+
+def test_a_branch_without_a_change_is_told_what_to_commit(team):
+    idea = team.state.fork("idea")
+    with pytest.raises(Invalid, match="changes nothing") as none:
+        team.propose("the idea", idea)
+    assert none.value.hint == "the team's state has all of it: commit something there first"
+    idea["plan/name"] = "F"
+    with pytest.raises(Invalid, match="changes nothing") as staged:
+        team.propose("the idea", idea)
+    assert "staged edits: commit them there" in staged.value.hint
+    idea.commit()
+    assert team.propose("the idea", idea).status == "open"
+
+
+def test_a_branch_that_conflicts_is_proposed_once_it_was_merged(team):
+    idea = team.state.fork("idea")
+    idea["plan/name"] = "F"
+    idea.commit()
+    team.transact(lambda state: state.update({"plan/name": "G"}))
+    with pytest.raises(MergeConflict, match="others have changed plan/name") as conflict:
+        team.propose("the idea", idea)
+    assert conflict.value.hint == (
+        "merge the team's branch into it, decide there, and propose the result"
+    )
+    idea.merge("main")
+    idea.resolve_conflict("plan/name", take="ours")
+    idea.commit("decided")
+    assert team.propose("the idea", idea, quorum=1).approve().status == "landed"
+    assert team.state["plan/name"] == "F"
 
 
 def removed_on(branch, name):
