@@ -317,6 +317,18 @@ def test_a_session_is_handed_over_in_the_middle_of_a_job(planner, critic):
     ]
 
 
+def test_who_has_handed_a_session_over_commits_nothing_before_it_is_opened(repo, planner, critic):
+    critic.add("critic")
+    mine = planner.session("trip")
+    mine["a"] = 1
+    before = mine.commit()
+    planner.handoff(mine, to="critic")
+    mine["a"] = 2
+    with pytest.raises(Fenced):
+        mine.commit("too late")
+    assert repo.session("trip").head == before
+
+
 def test_a_session_that_another_member_works_on_is_not_yours(planner, critic):
     planner.session("trip")
     with pytest.raises(Denied, match="planner works on session trip"):
