@@ -17,13 +17,12 @@ from otolith.durations import Duration
 from otolith.errors import (
     AlreadyCommitted,
     BadRef,
-    BadValue,
     CommitNotFound,
     Conflict,
     Fenced,
     Invalid,
     KeyNotFound,
-    SchemaMismatch,
+    Uncommitted,
 )
 from otolith.shapes import FUNCTION, NOTHING, check_argument
 from otolith.stores import Batch
@@ -34,6 +33,7 @@ from otolith.teams.inbox import (
     Inbox,
     InboxConflict,
     Resolver,
+    misfit,
     note_failure,
     put_conflicts,
     read_inbox,
@@ -375,7 +375,8 @@ class Team(Generic[S]):
 
         `resolver(conflict)` returns the value that holds, or `NotImplemented` to leave it to
         others. An answer that cannot be stored, or that `check(conflict, answer)` refuses, and an
-        exception, leave the conflict in the inbox with a note why.
+        exception, leave the conflict in the inbox with a note why. Without `check`, so does an
+        answer of another type than all values in conflict, and NaN where none of them is.
         """
         check_argument(resolver, "resolver", FUNCTION, "a function of a conflict")
         check_argument(
@@ -404,7 +405,11 @@ class Team(Generic[S]):
             answer = resolver(conflict)
             if answer is LEAVE:
                 return ""
-            if check is not None and not check(conflict, answer):
+            if check is None:
+                why = misfit(conflict, answer)
+                if why:
+                    return f"the answer cannot be taken: {why}"
+            elif not check(conflict, answer):
                 return f"the answer was refused: {str(answer)[:200]!r}"
         except Exception as error:  # noqa: BLE001 - whatever it raises, the conflict stays
             return f"the resolver raised {type(error).__name__}: {_text(error)}"
@@ -412,7 +417,9 @@ class Team(Generic[S]):
             self.resolve(conflict, value=answer)
         except KeyNotFound:
             return ""  # another member has decided
-        except (BadValue, SchemaMismatch, Conflict) as error:
+        except Uncommitted:
+            raise  # edits of the caller's are staged, beside which no note can be written
+        except (Invalid, Conflict) as error:
             return f"the answer cannot be taken: {error.message}"
         return ""
 
