@@ -236,16 +236,31 @@ def check_transaction(
 ) -> None:
     """Refuse arguments of `transact` that make no sense."""
     if if_moved not in ("rerun", "merge"):
-        raise Invalid(f"transact: if_moved must be 'rerun' or 'merge', got {if_moved!r}")
+        raise Invalid(
+            f"transact: if_moved must be 'rerun' or 'merge', got {if_moved!r}",
+            hint="give 'merge' for edits that do not depend on what was read",
+        )
     if iscoroutinefunction(edit):
-        raise Invalid("transact: edit must be a plain function, got a coroutine function")
+        raise Invalid(
+            "transact: edit must be a plain function, got a coroutine function",
+            hint="await what it needs first, and pass a function that only edits",
+        )
     if not callable(edit):
-        raise Invalid(f"transact: edit must be a function, got {type(edit).__name__}")
+        raise Invalid(
+            f"transact: edit must be a function, got {type(edit).__name__}",
+            hint='lambda state: state.update(plan="B")',
+        )
     if type(attempts) is not int or attempts < 1:
-        raise Invalid(f"transact: attempts must be an int, at least 1, got {attempts!r}")
+        raise Invalid(
+            f"transact: attempts must be an int, at least 1, got {attempts!r}",
+            hint="attempts=1 tries once; 1000 is the default",
+        )
     is_number = isinstance(patience_seconds, int | float) and isfinite(patience_seconds)
     if not is_number or not patience_seconds >= 0:  # type: ignore[operator]
-        raise Invalid(f"transact: patience_seconds must be 0 or more, got {patience_seconds!r}")
+        raise Invalid(
+            f"transact: patience_seconds must be 0 or more, got {patience_seconds!r}",
+            hint=f"0 does not wait for a store that is away; {PATIENCE_SECONDS:g} is the default",
+        )
 
 
 def _code(edit: Any) -> CodeType | type:

@@ -197,7 +197,7 @@ class Proposal:
 
     def _vote(self, member: str | None, *, approves: bool, why: str) -> Self:
         voter = self._context.member if member is None else check_member_name(member)
-        check_argument(why, "why", str, "a text")
+        _check_why(why)
         word = "approves" if approves else "rejects"
         seen = self._record.effect
 
@@ -264,7 +264,7 @@ class Proposal:
             IllegalTransition: it is not open any more.
             Denied: somebody else made it.
         """
-        check_argument(why, "why", str, "a text")
+        _check_why(why)
 
         def withdraw(state: Branch) -> ProposalRecord:
             record = proposal_record(self._context.records, self.id)
@@ -326,9 +326,10 @@ def make_proposal(
     veto: Iterable[str],
 ) -> Proposal:
     """Draft a change, and stage and commit the record of the proposal."""
-    check_argument(title, "title", str, "a text")
+    hint = "say what it would change"
+    check_argument(title, "title", str, "a text", hint=hint)
     if not title.strip():
-        raise Invalid("a proposal needs a title", hint="say what it would change")
+        raise Invalid("a proposal needs a title", hint=hint)
     context.join()
     id = environment.entropy(5).hex()
 
@@ -395,6 +396,10 @@ def _hint_to_change(change: object) -> str:
 
 def _draft(context: TeamContext[Any], record: ProposalRecord) -> Commit:
     return context.backend.graph.commit(Hash(record.draft))
+
+
+def _check_why(why: object) -> None:
+    check_argument(why, "why", str, "a text", hint="leave it out, or give the reason in words")
 
 
 def _deadline(until: Duration | None, now: int) -> int | None:

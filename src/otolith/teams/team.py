@@ -12,7 +12,7 @@ from functools import cached_property, partial
 from types import TracebackType
 from typing import Any, Generic, Literal, Protocol, Self, TypeVar
 
-from otolith.core import Backend, Branch, Commit, scope_ref
+from otolith.core import PATIENCE_SECONDS, Backend, Branch, Commit, scope_ref
 from otolith.durations import Duration
 from otolith.errors import (
     AlreadyCommitted,
@@ -187,19 +187,29 @@ class Team(Generic[S]):
         message: str = "",
         *,
         meta: Mapping[str, Any] | None = None,
+        attempts: int = 1000,
+        patience_seconds: float = PATIENCE_SECONDS,
         if_moved: Literal["rerun", "merge"] = "rerun",
     ) -> R:
         """Call `edit(state)` on the team's head and commit what it did; return its result.
 
         If another member was faster it is called again, so that nothing it has read is outdated.
         With `if_moved="merge"` its edits are merged instead, where they do not conflict: for
-        edits that do not depend on what was read.
+        edits that do not depend on what was read. A store that gives no reply is asked again for
+        up to `patience_seconds`.
 
         Raises:
             Denied: the member was removed.
             Contention, Unavailable: as `Versioned.transact` says.
         """
-        return self._context.change(edit, message, meta=meta, if_moved=if_moved)
+        return self._context.change(
+            edit,
+            message,
+            meta=meta,
+            attempts=attempts,
+            patience_seconds=patience_seconds,
+            if_moved=if_moved,
+        )
 
     def watch(self, prefix: str = "", *, since: Commit | str | None = None) -> Watch:
         """Return an endless iterator over what members change below a path, in order.

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from threading import RLock
 from typing import Any, Generic, Literal, TypeVar
 
-from otolith.core import Backend, Branch, Commit, Snapshot
+from otolith.core import PATIENCE_SECONDS, Backend, Branch, Commit, Snapshot
 from otolith.errors import CommitNotFound, Denied, Fenced, Invalid, Uncommitted
 from otolith.teams.members import Member, add_member, check_member_name, find_member, was_removed
 from otolith.teams.records import TeamRecords
@@ -191,6 +191,8 @@ class TeamContext(Generic[S]):
         author: str | None = None,
         meta: Mapping[str, Any] | None = None,
         reads: Mapping[str, Commit] | None = None,
+        attempts: int = 1000,
+        patience_seconds: float = PATIENCE_SECONDS,
         if_moved: Literal["rerun", "merge"] = "rerun",
     ) -> R:
         """Run a transaction on the team's state as the member.
@@ -204,7 +206,14 @@ class TeamContext(Generic[S]):
         while True:
             try:
                 return self.state.transact(
-                    edit, message, author=author, meta=meta, reads=reads, if_moved=if_moved
+                    edit,
+                    message,
+                    author=author,
+                    meta=meta,
+                    reads=reads,
+                    attempts=attempts,
+                    patience_seconds=patience_seconds,
+                    if_moved=if_moved,
                 )
             except Uncommitted as error:
                 if self.state.is_clean:

@@ -335,6 +335,15 @@ def test_a_proposal_needs_a_title_members_and_a_change(team):
     with pytest.raises(Invalid, match="not inside a transaction"):
         team.propose("x", lambda state: state.commit("landed"))
     assert team.proposals() == []
+    for title, change in [(" ", switch), (5, switch), ("x", 5), ("x", lambda state: None)]:
+        with pytest.raises(Invalid) as refused:
+            team.propose(title, change)
+        assert refused.value.hint
+    proposal = team.propose("x", switch)
+    for call in (proposal.approve, proposal.reject, proposal.withdraw):
+        with pytest.raises(Invalid, match="why must be a text") as refused:
+            call(why=5)
+        assert refused.value.hint
 
 
 def test_a_change_that_fails_proposes_nothing(team):

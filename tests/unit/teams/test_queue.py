@@ -82,7 +82,7 @@ def test_there_are_never_more_holders_than_slots(repo):
 
 def test_the_position_and_the_expected_time_are_told(repo):
     first, second, third = (queue_of(repo, name) for name in "abc")
-    assert (first.position(), first.eta_seconds()) == (None, None)
+    assert (first.position(), first.eta()) == (None, None)
     first.acquire()
     threads = []
     for queue in (second, third):
@@ -93,7 +93,7 @@ def test_the_position_and_the_expected_time_are_told(repo):
     assert first.waiting() == ["b", "c"]
     assert (second.position(), third.position()) == (0, 1)
     assert [slot.member for slot in first.used()] == ["a"]
-    assert second.eta_seconds() is None, "no slot was given back yet"
+    assert second.eta() is None, "no slot was given back yet"
     first.release()
     for thread in threads:
         thread.join()
@@ -108,7 +108,7 @@ def test_the_expected_time_is_known_from_former_uses(repo):
         thread = Thread(target=lambda: second.acquire() and second.release())
         thread.start()
         wait_for(lambda: second.position() == 0)
-        assert second.eta_seconds() > 0
+        assert second.eta() > 0
     thread.join()
 
 
@@ -238,8 +238,9 @@ def test_commits_inside_carry_the_token_of_the_slot(repo):
     [{"slots": 0}, {"slots": True}, {"slots": "2"}, {"fair": "agent"}, {"ttl": 0}, {"wait": -1}],
 )
 def test_a_queue_refuses_options_that_make_no_sense(repo, options):
-    with pytest.raises(Invalid):
+    with pytest.raises(Invalid) as refused:
         queue_of(repo, "a", **options)
+    assert refused.value.hint
 
 
 def test_more_slots_that_are_named_later_hold(repo):
