@@ -173,6 +173,20 @@ def test_a_proposal_that_conflicts_cannot_land_until_the_conflict_is_gone(team):
     assert team.state["plan/name"] == "B"
 
 
+def test_a_conflict_is_gone_when_others_do_what_was_proposed(team):
+    proposal = team.propose("switch", lambda s: s.update(a="B", b=1), quorum=1)
+    team.transact(lambda state: state.update(a="C"))
+    with pytest.raises(Conflict):
+        proposal.approve()
+    with pytest.raises(MergeConflict):
+        proposal.refresh().approve()
+    team.transact(lambda state: state.update(a="B"))  # landing would change b, as before
+    with pytest.raises(Conflict, match="something else now"):
+        proposal.approve()
+    assert proposal.refresh().approve().status == "landed"
+    assert (team.state["a"], team.state["b"]) == ("B", 1)
+
+
 def test_two_proposals_for_one_path_do_not_both_land(team):
     first = team.propose("B", switch, quorum=1)
     second = team.propose("C", lambda state: state.update({"plan/name": "C"}), quorum=1)

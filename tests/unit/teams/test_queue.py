@@ -321,6 +321,26 @@ def test_a_slot_that_came_while_its_process_was_frozen_is_asked_for_again(repo):
     request.give_back()
 
 
+def test_a_request_of_a_process_that_was_frozen_keeps_its_place(repo):
+    seconds = [0.0]
+    gate, first, second = (
+        queue_of(repo, name, ttl=ttl) for name, ttl in [("gate", "1h"), ("a", "10s"), ("b", "1h")]
+    )
+    for each in (gate, first, second):
+        each._queue.signs = SignsOfLife(lambda: ("boot", int(seconds[0] * 1_000_000)))
+    gate.acquire()
+    requests = [each.request() for each in (first, second)]
+    for request in requests:
+        request.enter()
+    seconds[0] = 11
+    assert gate.waiting() == ["b"]
+    requests[0].enter()
+    assert gate.waiting() == ["a", "b"]
+    for request in requests:
+        request.give_back()
+    gate.release()
+
+
 def test_a_removed_member_keeps_no_other_request_from_being_entered(repo, monkeypatch):
     gate = queue_of(repo, "gate")
     gate.acquire()
