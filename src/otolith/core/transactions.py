@@ -82,6 +82,11 @@ class EditableState(Protocol):
     """What a transaction needs of its branch."""
 
     @property
+    def head(self) -> Commit | None:
+        """The commit that it stands on."""
+        ...
+
+    @property
     def is_clean(self) -> bool:
         """Whether there is nothing to commit, also of what changed in place."""
         ...
@@ -110,8 +115,13 @@ class Transactions:
         commit: Callable[..., Commit],
         attempts: int,
         patience_seconds: float,
+        *,
+        look_first: bool = True,
     ) -> R:
         """Run a transaction on the current head until it lands, in turn with other writers.
+
+        Without a look first, it is run on the head that is known. Whether that is the current one
+        is found out by what is written; by a look, if it raises (its other reads may be outdated).
 
         Raises:
             Contention: others were faster as many times as there are `attempts`.
@@ -120,8 +130,11 @@ class Transactions:
             for attempt in range(attempts):
                 if attempt:
                     turn.wait()
-                run_here = partial(run, state.refresh())
-                landed = self._attempt(state, run_here, commit, patience_seconds)
+                is_current = look_first or attempt > 0
+                run_here = partial(run, state.refresh() if is_current else state.head)
+                landed = self._attempt(
+                    state, run_here, commit, patience_seconds, is_current=is_current
+                )
                 if landed is not None:
                     return landed.result
         raise Contention(
@@ -135,6 +148,8 @@ class Transactions:
         run: Callable[[], Transaction[R]],
         commit: Callable[..., Commit],
         patience_seconds: float,
+        *,
+        is_current: bool,
     ) -> Transaction[R] | None:
         """Run a transaction and land it; None if another writer was faster.
 
@@ -142,9 +157,11 @@ class Transactions:
         """
         try:
             transaction = run()
-        except BaseException:
+        except BaseException as error:
             state.discard()
-            raise
+            if is_current or not isinstance(error, Exception) or not _has_moved(state):
+                raise
+            return None
         try:
             self.land(transaction, commit, patience_seconds)
         except (StaleRef, MergeConflict) as lost:
@@ -229,6 +246,12 @@ class Transactions:
         assert commit is not None
         assert failure is not None
         raise transaction.unanswered(self._ref, commit, failure) from failure
+
+
+def _has_moved(state: EditableState) -> bool:
+    """Move to the current head; return whether that is another one than was known."""
+    known = state.head
+    return state.refresh() != known
 
 
 def check_transaction(

@@ -225,7 +225,9 @@ class Proposal:
             return record, True
 
         message = f"{voter} {word} {self.title}"
-        self._record, is_counted = self._context.change(vote, message, author=voter)
+        self._record, is_counted = self._context.change(
+            vote, message, author=voter, look_first=False, keeps_members=True
+        )
         if not is_counted:
             self._expire("vote")
             self._record = self._context.change(self._lapse, f"votes lapse: {self.title}")
@@ -337,7 +339,7 @@ def make_proposal(
         draft = _draft_change(context, state, change, title)
         members = current_members(context.records)
         named = sorted(members if voters is None else {*voters})
-        for name in [*named, *veto]:
+        for name in sorted({*named, *veto} - members.keys()):
             existing_member(context.records, name, context.id)
         found = _effect_of(state, draft)
         now = context.now()
@@ -362,7 +364,7 @@ def make_proposal(
         state.carry(reads={f"draft/{id}": draft.hash})
         return record
 
-    return Proposal(context, context.change(propose, f"propose {title}"))
+    return Proposal(context, context.change(propose, f"propose {title}", keeps_members=True))
 
 
 def _draft_change(

@@ -43,6 +43,7 @@ class TeamContext(Generic[S]):
         self._scratch: S | None = None
         self._scratch_lock = RLock()
         self._joined: Member | None = None
+        self._checked_at: Commit | None = None  # a head at which the member is one
 
     @property
     def ref(self) -> str:
@@ -110,8 +111,11 @@ class TeamContext(Generic[S]):
             Denied: it was removed from the team.
         """
         with self.state.lock:
-            if self._joined is not None and self.state.is_clean:
+            head = self.state.head
+            is_known = head is not None and head is self._checked_at
+            if self._joined is not None and not is_known and self.state.is_clean:
                 self._check_number(self._joined)
+                self._checked_at = head
             if self._joined is None:
                 self._joined = self._join()
                 self.sign(self.state, self._joined)
@@ -194,8 +198,13 @@ class TeamContext(Generic[S]):
         attempts: int = 1000,
         patience_seconds: float = PATIENCE_SECONDS,
         if_moved: Literal["rerun", "merge"] = "rerun",
+        look_first: bool = True,
+        keeps_members: bool = False,
     ) -> R:
         """Run a transaction on the team's state as the member.
+
+        An edit that `keeps_members` changes none of them: after it has landed, which the store
+        allows to a member only, there is nothing to check.
 
         Raises:
             Denied: the member was removed.
@@ -205,7 +214,7 @@ class TeamContext(Generic[S]):
         tries_left = _TRIES
         while True:
             try:
-                return self.state.transact(
+                result = self.state.transact(
                     edit,
                     message,
                     author=author,
@@ -214,6 +223,7 @@ class TeamContext(Generic[S]):
                     attempts=attempts,
                     patience_seconds=patience_seconds,
                     if_moved=if_moved,
+                    look_first=look_first,
                 )
             except Uncommitted as error:
                 if self.state.is_clean:
@@ -226,6 +236,10 @@ class TeamContext(Generic[S]):
                 # Of two that raise one fence at once, the slower one has the lower number.
                 if self.state.head == before or not tries_left:
                     raise self._explained(error) from None
+            else:
+                if keeps_members:
+                    self._checked_at = self.state.head
+                return result
 
     def _explained(self, error: Fenced) -> Fenced:
         """Return an error with the hint for a member that was removed before a rollback."""

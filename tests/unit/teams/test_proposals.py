@@ -15,7 +15,9 @@ from otolith.errors import (
     MergeConflict,
 )
 from otolith.statecharts import Chart
+from otolith.stores import MemoryStore
 from otolith.teams import PROPOSAL_TABLE
+from otolith.testing import FaultyStore
 
 NAMES = ("ann", "critic", "planner")
 
@@ -196,6 +198,28 @@ def test_two_proposals_for_one_path_do_not_both_land(team):
     with pytest.raises(MergeConflict):
         second.refresh().approve()
     assert team.state["plan/name"] == "B"
+
+
+def test_a_vote_from_a_handle_that_is_behind_counts_with_the_others(repo, team):
+    made = team.propose("switch", switch, quorum=2)
+    critic = repo.team("research", member="critic").proposal(made.id)
+    late = repo.team("research", member="planner").proposal(made.id)
+    made.approve("ann")
+    team.transact(lambda state: state.update(other=1))
+    assert critic.approve().status == "landed"
+    assert sorted(vote.member for vote in critic.votes) == ["ann", "critic"]
+    with pytest.raises(IllegalTransition, match="is landed"):
+        late.approve()
+
+
+def test_a_vote_asks_the_store_once():
+    store = FaultyStore(MemoryStore())
+    team = otolith.Repo(store, author="test").team("research", member="planner")
+    team.transact(lambda state: state.update(plan={"name": "A"}))
+    proposal = team.propose("switch", switch, quorum=1)
+    store.calls.clear()
+    assert proposal.approve().status == "landed"
+    assert store.calls == {"write": 1}
 
 
 def test_a_later_vote_of_the_same_member_replaces_the_earlier(team):
