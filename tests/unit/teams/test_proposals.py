@@ -404,7 +404,7 @@ def test_a_branch_can_be_proposed(team):
 
 
 def test_what_another_store_has_cannot_be_proposed_or_merged(team):
-    with otolith.open(":memory:") as other:
+    with otolith.open("memory:") as other:
         session = other.session("trip")
         session["plan"] = "B"
         commit = session.commit()
