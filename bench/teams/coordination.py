@@ -84,6 +84,7 @@ def _costs(ground: Ground, tag: str, where: str, url: str) -> Iterator[Row]:
         took["leased"],
         "commit",
         plain,
+        budget=Budget(1.3, "x", of="ratio"),
     )
     yield compared(
         f"proposal-{tag}",

@@ -1,4 +1,4 @@
-"""Members of a team that change one branch at the same time: nothing is lost, and nobody starves.
+"""Members of a team that change its state at the same time: nothing is lost, and nobody starves.
 
 Each member is a process that runs its transactions one after the other: each adds to one counter,
 appends to one list and sets a key of its own. *Wrong* are transactions that were lost, counted
@@ -23,7 +23,7 @@ from bench.table import Budget, Figure, Row
 from otolith.errors import Error
 from tests.servers.postgres import fresh, postgres_server
 
-SESSION = "team"
+TEAM = "bench"
 
 
 def rows(ground: Ground) -> Iterator[Row]:
@@ -44,7 +44,7 @@ class Member(NamedTuple):
 
 def _crowd(ground: Ground, tag: str, where: str, url: str) -> Iterator[Row]:
     members, each = ground.sizes.members, ground.sizes.transactions_per_member
-    work = f"{members} processes x {each} transactions on one branch, {where}"
+    work = f"{members} processes x {each} transactions of one team, {where}"
     tell(work)
     durability = "fast" if tag.endswith("fast") else "full"
     _begin(url, durability)
@@ -76,15 +76,14 @@ def _crowd(ground: Ground, tag: str, where: str, url: str) -> Iterator[Row]:
 
 def _begin(url: str, durability: str) -> None:
     with otolith.open(url, durability=durability) as repo:
-        state = repo.session(SESSION)
-        state.update(count=0, log=[], own={})
-        state.commit()
+        team = repo.team(TEAM, member="0")
+        team.transact(lambda state: state.update(count=0, log=[], own={}))
 
 
 def _wrong(url: str, members: int, each: int) -> int:
     """Return how many transactions are not there exactly once."""
     with otolith.open(url) as repo:
-        state = repo.session(SESSION)
+        state = repo.team(TEAM).state
         logged = Counter(state["log"])
         wanted = {f"{number} {turn}" for number in range(members) for turn in range(each)}
         lost = len(wanted - logged.keys())
@@ -97,7 +96,8 @@ def _wrong(url: str, members: int, each: int) -> int:
 def take_part(url: str, durability: str, number: str, each: str) -> None:
     """Run transactions; print when each was over, how many raised, and how many calls it took."""
     repo = otolith.open(url, durability=durability)
-    state = repo.session(SESSION)
+    team = repo.team(TEAM, member=number)
+    team.add(number)
     calls: list[int] = []
 
     def add(turn: int, state: otolith.Branch) -> None:
@@ -111,7 +111,7 @@ def take_part(url: str, durability: str, number: str, each: str) -> None:
     began, ends, raised = perf_counter(), list[float](), 0
     for turn in range(int(each)):
         try:
-            state.transact(partial(add, turn))
+            team.transact(partial(add, turn))
         except Error:
             raised += 1
         ends.append(perf_counter() - began)

@@ -174,7 +174,7 @@ def test_members_that_are_killed_lose_and_double_nothing(
 
     killed = work.done_by(disturb)
     record_property("kills", killed)
-    assert killed
+    assert killed >= kills * len(MEMBERS) // 2, "a long run has 300 kills: 27 in each of 12 tests"
     work.check()
 
 

@@ -638,6 +638,24 @@ async def test_tasks_take_turns_at_the_slots_of_a_queue(url):
 
 
 @looped
+async def test_a_slot_is_acquired_and_released_by_its_task(url):
+    async def use(queue: aio.FairQueue) -> int:
+        slot = await queue.acquire()
+        assert await carried(repo) == {f"team/research/queue/gpu/{slot.index}": slot.token}
+        await queue.release()
+        assert await carried(repo) == {}
+        return slot.token
+
+    async with aio.open(url) as repo:
+        queue = (await repo.team("research", member="planner")).queue("gpu")
+        tokens = await asyncio.gather(*(use(queue) for _ in range(5)))
+        assert len({*tokens}) == 5
+        assert (await queue.used(), await queue.waiting()) == ([], [])
+        with pytest.raises(Invalid, match="no slot of queue gpu was acquired here"):
+            await queue.release()
+
+
+@looped
 async def test_a_member_that_asks_more_often_gets_its_share_and_no_more(url):
     order: list[str] = []
 
@@ -656,7 +674,7 @@ async def test_a_member_that_asks_more_often_gets_its_share_and_no_more(url):
             queue = seldom.queue("gpu")
             await waiting_in(queue, len(tasks))
             assert await queue.position() in (0, 1)
-            assert await queue.eta_seconds() is None, "no slot was given back yet"
+            assert await queue.eta() is None, "no slot was given back yet"
         await asyncio.gather(*tasks)
         assert sorted(order[:6]) == ["often"] * 3 + ["seldom"] * 3
 

@@ -82,8 +82,6 @@ NOT_MIRRORED = {
     "Profile.mark_read": _STATEMENTS,
     "Profile.read_until": _STATEMENTS,
     "remotes": _PLAIN,
-    "FairQueue.acquire": "a task enters it with `async with`, so that its commits carry the token",
-    "FairQueue.release": "a task leaves it at the end of `async with`",
     "FairQueue.request": _PLUMBING,
     "FairQueue.revoke": "a part of removing a member",
     "InboxConflict.conflict": "its values are those of the mirror",

@@ -25,7 +25,7 @@ from otolith.aio.mirror import Mirror, next_few
 from otolith.aio.surface import Versioned
 from otolith.aio.waits import Bell
 from otolith.durations import Duration, wait_seconds
-from otolith.errors import Error, Fenced
+from otolith.errors import Error, Fenced, Invalid
 
 
 def _look_seconds() -> float:
@@ -225,12 +225,27 @@ class FairQueue(_Holder, plain=teams.FairQueue, known=("name", "slots")):
         super().__init__(lambda: plain, lane, plain.name)
         self._uses: list[tuple[asyncio.Task[Any] | None, teams.Request]] = []
 
-    async def __aenter__(self) -> teams.QueueSlot:
+    @wraps(teams.FairQueue.acquire)
+    async def acquire(self) -> teams.QueueSlot:
+        """Wait for a slot, and take it."""
         request = await self._ask()
         await self._wait(request)
         self._uses.append((asyncio.current_task(), request))
         found: teams.QueueSlot = request.slot
         return found
+
+    @wraps(teams.FairQueue.release)
+    async def release(self) -> None:
+        """Give the slot back that this task has acquired last; without one, that of another."""
+        if not self._uses:
+            raise Invalid(f"no slot of queue {self.name} was acquired here", hint="acquire one")
+        task = asyncio.current_task()
+        own = next((use for use in reversed(self._uses) if use[0] is task), self._uses[-1])
+        self._uses.remove(own)
+        await self._give_back(own[1])
+
+    async def __aenter__(self) -> teams.QueueSlot:
+        return await self.acquire()
 
     async def __aexit__(
         self,
@@ -238,10 +253,7 @@ class FairQueue(_Holder, plain=teams.FairQueue, known=("name", "slots")):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        task = asyncio.current_task()
-        own = next((use for use in reversed(self._uses) if use[0] is task), self._uses[-1])
-        self._uses.remove(own)
-        await self._give_back(own[1])
+        await self.release()
 
 
 class InboxConflict(

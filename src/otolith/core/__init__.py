@@ -59,6 +59,7 @@ from otolith.core.paths import (
 from otolith.core.repo import BareRepo, Session
 from otolith.core.shared_map import SHARED, MapEdit, SharedMap, attempts_ref, orphans, shared_ref
 from otolith.core.stage import Stage, field_stays
+from otolith.core.transactions import PATIENCE_SECONDS
 from otolith.core.transfer import CopyTotals, Transfer
 from otolith.core.trees.cells import Cells, index_in
 from otolith.core.trees.encoding import Encoding
@@ -84,6 +85,7 @@ __all__ = [
     "LIFECYCLE",
     "LOOP",
     "MEMORY",
+    "PATIENCE_SECONDS",
     "POLICY",
     "PROFILE",
     "SCOPES",

@@ -26,12 +26,7 @@ from otolith.core.merge.policies import check_pattern, check_policy, exactly
 from otolith.core.merge.three_way import Merge, PathConflict
 from otolith.core.paths import POLICY, Path, format_path, parse_own_path, parse_path
 from otolith.core.stage import Stage
-from otolith.core.transactions import (
-    PATIENCE_SECONDS,
-    Transaction,
-    Transactions,
-    check_transaction,
-)
+from otolith.core.transactions import PATIENCE_SECONDS, Transaction, Transactions, check_transaction
 from otolith.core.trees.cells import EMPTY_MAP, Cells
 from otolith.errors import (
     BadValue,
@@ -348,6 +343,7 @@ class Branch(StateReader, MutableMapping[str, Any]):
         attempts: int = 1000,
         patience_seconds: float = PATIENCE_SECONDS,
         if_moved: Literal["rerun", "merge"] = "rerun",
+        look_first: bool = True,
     ) -> R:
         """Call `edit(state)` on the current head and commit what it did; return its result.
 
@@ -365,6 +361,8 @@ class Branch(StateReader, MutableMapping[str, Any]):
         `if_moved="merge"` is for edits that do not depend on what was read, such as adding to
         counters and lists: they are merged into what the other writer did, and `edit` is called
         again only if that conflicts.
+        With `look_first=False` it is called on the head that this handle has, which saves a call to
+        the store; where that is outdated it is called again, also if it has raised.
 
         If a commit gets no reply, the store is asked for up to `patience_seconds`, and it is sent
         again if it has not landed.
@@ -385,7 +383,9 @@ class Branch(StateReader, MutableMapping[str, Any]):
             return repeated.result
         self._require_clean("transact")
         run = partial(self._run, edit, if_moved)
-        return self._transactions.until_landed(self, run, commit, attempts, patience_seconds)
+        return self._transactions.until_landed(
+            self, run, commit, attempts, patience_seconds, look_first=look_first
+        )
 
     @synchronized
     def commit_change(

@@ -82,6 +82,11 @@ class EditableState(Protocol):
     """What a transaction needs of its branch."""
 
     @property
+    def head(self) -> Commit | None:
+        """The commit that it stands on."""
+        ...
+
+    @property
     def is_clean(self) -> bool:
         """Whether there is nothing to commit, also of what changed in place."""
         ...
@@ -110,8 +115,13 @@ class Transactions:
         commit: Callable[..., Commit],
         attempts: int,
         patience_seconds: float,
+        *,
+        look_first: bool = True,
     ) -> R:
         """Run a transaction on the current head until it lands, in turn with other writers.
+
+        Without a look first, it is run on the head that is known. Whether that is the current one
+        is found out by what is written; by a look, if it raises (its other reads may be outdated).
 
         Raises:
             Contention: others were faster as many times as there are `attempts`.
@@ -120,8 +130,11 @@ class Transactions:
             for attempt in range(attempts):
                 if attempt:
                     turn.wait()
-                run_here = partial(run, state.refresh())
-                landed = self._attempt(state, run_here, commit, patience_seconds)
+                is_current = look_first or attempt > 0
+                run_here = partial(run, state.refresh() if is_current else state.head)
+                landed = self._attempt(
+                    state, run_here, commit, patience_seconds, is_current=is_current
+                )
                 if landed is not None:
                     return landed.result
         raise Contention(
@@ -135,6 +148,8 @@ class Transactions:
         run: Callable[[], Transaction[R]],
         commit: Callable[..., Commit],
         patience_seconds: float,
+        *,
+        is_current: bool,
     ) -> Transaction[R] | None:
         """Run a transaction and land it; None if another writer was faster.
 
@@ -142,9 +157,11 @@ class Transactions:
         """
         try:
             transaction = run()
-        except BaseException:
+        except BaseException as error:
             state.discard()
-            raise
+            if is_current or not isinstance(error, Exception) or not _has_moved(state):
+                raise
+            return None
         try:
             self.land(transaction, commit, patience_seconds)
         except (StaleRef, MergeConflict) as lost:
@@ -231,21 +248,42 @@ class Transactions:
         raise transaction.unanswered(self._ref, commit, failure) from failure
 
 
+def _has_moved(state: EditableState) -> bool:
+    """Move to the current head; return whether that is another one than was known."""
+    known = state.head
+    return state.refresh() != known
+
+
 def check_transaction(
     edit: object, attempts: object, patience_seconds: object, if_moved: object
 ) -> None:
     """Refuse arguments of `transact` that make no sense."""
     if if_moved not in ("rerun", "merge"):
-        raise Invalid(f"transact: if_moved must be 'rerun' or 'merge', got {if_moved!r}")
+        raise Invalid(
+            f"transact: if_moved must be 'rerun' or 'merge', got {if_moved!r}",
+            hint="give 'merge' for edits that do not depend on what was read",
+        )
     if iscoroutinefunction(edit):
-        raise Invalid("transact: edit must be a plain function, got a coroutine function")
+        raise Invalid(
+            "transact: edit must be a plain function, got a coroutine function",
+            hint="await what it needs first, and pass a function that only edits",
+        )
     if not callable(edit):
-        raise Invalid(f"transact: edit must be a function, got {type(edit).__name__}")
+        raise Invalid(
+            f"transact: edit must be a function, got {type(edit).__name__}",
+            hint='lambda state: state.update(plan="B")',
+        )
     if type(attempts) is not int or attempts < 1:
-        raise Invalid(f"transact: attempts must be an int, at least 1, got {attempts!r}")
+        raise Invalid(
+            f"transact: attempts must be an int, at least 1, got {attempts!r}",
+            hint="attempts=1 tries once; 1000 is the default",
+        )
     is_number = isinstance(patience_seconds, int | float) and isfinite(patience_seconds)
     if not is_number or not patience_seconds >= 0:  # type: ignore[operator]
-        raise Invalid(f"transact: patience_seconds must be 0 or more, got {patience_seconds!r}")
+        raise Invalid(
+            f"transact: patience_seconds must be 0 or more, got {patience_seconds!r}",
+            hint=f"0 does not wait for a store that is away; {PATIENCE_SECONDS:g} is the default",
+        )
 
 
 def _code(edit: Any) -> CodeType | type:

@@ -282,6 +282,7 @@ class LiveValues(MutableMapping[str, Any]):
         attempts: int = 1000,
         patience_seconds: float = 30.0,
         if_moved: str = "rerun",
+        look_first: bool = True,
     ) -> NoReturn:
         """Raise Unsupported: edits could not be discarded. `with state.lock:` keeps others out."""
         raise self._no_history("transact")

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from otolith.teams.leases import LeaseEntry, StateLeases, TeamLease
     from otolith.teams.members import Member
     from otolith.teams.messages import TeamMessage
-    from otolith.teams.proposals import PROPOSAL_TABLE, Proposal, Vote, merge_proposals
+    from otolith.teams.proposal_record import PROPOSAL_TABLE, Vote, merge_proposals
+    from otolith.teams.proposals import Proposal
     from otolith.teams.queue import FairQueue, QueueEntry, QueueSlot
     from otolith.teams.requests import Request
     from otolith.teams.team import Team
@@ -59,10 +60,11 @@ __all__ = [
 _HOME = {
     **dict.fromkeys(["ConflictCount", "Inbox", "InboxConflict"], "inbox"),
     **dict.fromkeys(["LeaseEntry", "StateLeases", "TeamLease"], "leases"),
-    **dict.fromkeys(["PROPOSAL_TABLE", "Proposal", "Vote", "merge_proposals"], "proposals"),
+    **dict.fromkeys(["PROPOSAL_TABLE", "Vote", "merge_proposals"], "proposal_record"),
     **dict.fromkeys(["FairQueue", "QueueEntry", "QueueSlot"], "queue"),
     **dict.fromkeys(["Watch", "WatchedChange"], "change_watch"),
     "Member": "members",
+    "Proposal": "proposals",
     "Request": "requests",
     "SessionOwner": "handoff",
     "Team": "team",

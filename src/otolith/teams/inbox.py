@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from numbers import Real
 from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from otolith.core import Branch, Commit, Path, PathConflict
@@ -123,6 +124,27 @@ class InboxConflict:
                 break
             found.append(commit)
         return found
+
+
+def misfit(conflict: InboxConflict, answer: object) -> str:
+    """Return why an answer is of another kind than the values in conflict; "" if it is not."""
+    sides = [side for side in SIDES if side not in conflict.absent]
+    values = [getattr(conflict, side) for side in sides]
+    if any(_is_alike(answer, value) for value in values):
+        return ""
+    kinds = sorted({type(value).__name__ for value in values})
+    got = "NaN" if isinstance(answer, Real) and answer != answer else type(answer).__name__
+    return f"it is a {got}, and the values in conflict are of {' and '.join(kinds)}"
+
+
+def _is_alike(answer: object, value: object) -> bool:
+    """Tell whether an answer is of the kind of a value: all numbers but NaN are of one."""
+    if isinstance(answer, Real) and answer != answer:
+        return isinstance(value, Real) and value != value
+    ours, other = type(answer), type(value)
+    if bool in (ours, other):
+        return ours is other
+    return issubclass(ours, other) or (issubclass(ours, Real) and issubclass(other, Real))
 
 
 class ConflictCount(NamedTuple):

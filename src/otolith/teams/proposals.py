@@ -8,14 +8,15 @@ another one, is a commit that says so.
 Rules
 1. Members vote on an *effect*: what landing would change now, path by path, values before and
    after, merge policies included. Every vote names the effect its voter has seen. A vote for
-   another effect is refused, and one that came by a merge does not count.
+   another effect is refused, and one that came by a merge does not count. What the team stores of
+   itself is not in an effect, so a draft that changes it is refused.
 2. When the team's state has moved and the effect is another one, all votes lapse: the record gets
    the new effect, and members look again. Where others changed the same paths, nothing can land
    until the conflict is gone; the effect is then the conflict.
 3. The vote that completes the quorum, and the change, are one commit: a merge of the draft. Nobody
    ever sees an approved proposal that has not landed, or one that landed and was not approved.
-4. A proposal that was landed, rejected, vetoed, withdrawn or that has expired stays so. The table
-   below is its statechart.
+4. A proposal that was landed, rejected, vetoed, withdrawn or that has expired stays so. Its
+   statechart is in `proposal_record.py`.
 5. Where two stores are merged, the votes of both stay, and a proposal that has landed in one has
    landed, because its change is in the state (`merge_proposals`). Votes that are enough only
    together do not land it: that is the next voter's.
@@ -29,224 +30,42 @@ where clocks differ, one may see that a proposal has expired while another can v
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from hashlib import blake2b
-from operator import attrgetter
-from typing import Any, NamedTuple, Self, TypeAlias, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 from otolith import environment
-from otolith.core import TEAM, Branch, Change, Commit, PathConflict, differences_outside
-from otolith.durations import Duration, duration_seconds
-from otolith.errors import (
-    CommitNotFound,
-    Conflict,
-    Corrupt,
-    Denied,
-    IllegalTransition,
-    Invalid,
-    KeyNotFound,
-    MergeConflict,
+from otolith.core import (
+    POLICY,
+    TEAM,
+    Branch,
+    Change,
+    Commit,
+    PathConflict,
+    differences,
+    differences_outside,
 )
-from otolith.shapes import FUNCTION, NOTHING, Shape, check_argument, fields, mapping, several
+from otolith.durations import Duration, duration_seconds
+from otolith.errors import CommitNotFound, Conflict, Denied, Invalid, MergeConflict
+from otolith.shapes import FUNCTION, check_argument
 from otolith.teams.members import check_member_name, current_members, existing_member
-from otolith.teams.records import PROPOSALS, TeamRecords
+from otolith.teams.proposal_record import (
+    ProposalRecord,
+    Quorum,
+    Vote,
+    needed_votes,
+    proposal_record,
+    put_proposal,
+)
+from otolith.teams.records import PROPOSALS
 from otolith.teams.team_context import TeamContext
-from otolith.types import Hash, short_repr
+from otolith.types import Hash
 
 S = TypeVar("S", bound=Branch)
 
 _NO_EFFECT = blake2b(digest_size=16).digest()
-
-PROPOSAL_TABLE: dict[tuple[str, str], str] = {
-    ("open", "vote"): "open",
-    ("open", "land"): "landed",
-    ("open", "reject"): "rejected",
-    ("open", "veto"): "vetoed",
-    ("open", "withdraw"): "withdrawn",
-    ("open", "expire"): "expired",
-}
-"""The statechart of a proposal: `Chart.from_table(PROPOSAL_TABLE, initial="open")` draws it."""
-
-STATUSES = ("landed", "vetoed", "rejected", "withdrawn", "expired", "open")
-"""In a merge, the first one that either side has come to holds: what has landed is in the state."""
-
-Quorum: TypeAlias = int | float | str
-"""How many approvals: a number, a share above 0 and up to 1.0, or "all"."""
-
-_VOTE: Shape = {"approves": bool, "why": str, "time": int, "effect": bytes}
-_SHAPE: Shape = {
-    "title": str,
-    "by": str,
-    "draft": bytes,
-    "effect": bytes,
-    "looked": bytes,
-    "is_blocked": bool,
-    "status": str,
-    "time": int,
-    "needed": int,
-    "voters": list,
-    "vetoers": list,
-    "until": (int, NOTHING),
-    "votes": dict,
-    "lapsed": int,
-    "why": str,
-}
-
-
-@short_repr("member", "approves", "why")
-@dataclass(frozen=True, slots=True)
-class Vote:
-    """What one member said to the effect that a proposal has now."""
-
-    member: str
-    approves: bool
-    why: str = ""
-    time: int = 0
-    effect: bytes = b""  # a digest of what it was for
-
-
-@dataclass(frozen=True, slots=True)
-class ProposalRecord:
-    """A proposal as it is stored."""
-
-    id: str
-    title: str
-    by: str
-    draft: bytes  # the hash of the commit that has the change
-    effect: bytes
-    looked: bytes  # the hash of the head that the effect was computed on
-    needed: int
-    voters: tuple[str, ...]
-    vetoers: tuple[str, ...]
-    time: int
-    until: int | None = None
-    status: str = "open"
-    votes: dict[str, Vote] = field(default_factory=dict)
-    lapsed: int = 0  # how many votes were for another effect
-    is_blocked: bool = False  # whether the effect is a conflict
-    why: str = ""  # of a withdrawal
-
-    def to_data(self) -> dict[str, Any]:
-        """Return the record as it is stored."""
-        data = {name: getattr(self, name) for name in _SHAPE}
-        votes = {
-            vote.member: {name: getattr(vote, name) for name in _VOTE}
-            for vote in self.votes.values()
-        }
-        return {**data, "votes": votes, "voters": list(self.voters), "vetoers": list(self.vetoers)}
-
-    @classmethod
-    def from_data(cls, id: str, data: object) -> ProposalRecord:
-        """Return the record that is stored as this.
-
-        Raises:
-            Corrupt: this is not a proposal.
-        """
-        what = f"proposal {id}"
-        found = fields(data, what, _SHAPE)
-        votes = mapping(found.pop("votes"), f"the votes of {what}", dict)
-        found["votes"] = {
-            name: Vote(name, **fields(vote, f"the vote of {name}", _VOTE))
-            for name, vote in votes.items()
-        }
-        for name in ("voters", "vetoers"):
-            found[name] = tuple(several(found[name], f"the {name} of {what}", str))
-        if found["status"] not in STATUSES:
-            raise Corrupt(f"{what} is {found['status'][:80]!r}", hint="run otolith fsck")
-        return cls(id, **found)
-
-    @property
-    def counted(self) -> list[Vote]:
-        """The votes for or against the effect that it has now."""
-        return [vote for vote in self.votes.values() if vote.effect == self.effect]
-
-    @property
-    def approvals(self) -> int:
-        """How many members approve."""
-        return sum(vote.approves for vote in self.counted)
-
-    def after(self, event: str) -> ProposalRecord:
-        """Return the record after an event.
-
-        Raises:
-            IllegalTransition: it does not accept this event any more.
-        """
-        status = PROPOSAL_TABLE.get((self.status, event))
-        if status is None:
-            allowed = tuple(each for state, each in PROPOSAL_TABLE if state == self.status)
-            error = IllegalTransition(
-                f"proposal {self.id} {self.title!r} is {self.status}",
-                state=self.status,
-                event=event,
-                allowed=allowed,
-            )
-            error.hint = "team.proposals(status='open') lists those that are open; or propose anew"
-            raise error
-        return self if status == self.status else replace(self, status=status)
-
-    def outcome(self, vote: Vote) -> str:
-        """Return what follows from the votes: `land`, `veto`, `reject`, or `vote` to wait."""
-        if not vote.approves and vote.member in self.vetoers:
-            return "veto"
-        if self.approvals >= self.needed:
-            return "land"
-        rejections = len(self.counted) - self.approvals
-        is_hopeless = len(self.voters) - rejections < self.needed
-        return "reject" if is_hopeless else "vote"
-
-
-def proposal_record(records: TeamRecords, id: str) -> ProposalRecord:
-    """Return the record of a proposal, by its id or the beginning of it.
-
-    Raises:
-        KeyNotFound: there is none, or several begin like this.
-    """
-    check_argument(id, "id", str, "the id of a proposal")
-    data = records.value(PROPOSALS, id) if id else None
-    if data is not None:
-        return ProposalRecord.from_data(id, data)
-    known = [each.id for each in proposal_records(records)]
-    found = [each for each in known if id and each.startswith(id)]
-    if len(found) != 1:
-        what = f"{len(found)} proposals begin with" if found else "there is no proposal"
-        raise KeyNotFound(f"{what} {id!r}", hint="team.proposals() lists them")
-    return ProposalRecord.from_data(found[0], records.value(PROPOSALS, found[0]))
-
-
-def proposal_records(records: TeamRecords) -> list[ProposalRecord]:
-    """Return all proposals, the oldest first."""
-    found = [ProposalRecord.from_data(id, data) for id, data in records.items(PROPOSALS)]
-    return sorted(found, key=lambda record: (record.time, record.id))
-
-
-def put_proposal(records: TeamRecords, record: ProposalRecord) -> None:
-    """Stage a proposal."""
-    records.put(record.to_data(), PROPOSALS, record.id)
-
-
-def needed_votes(quorum: Quorum | None, voters: Iterable[str]) -> int:
-    """Return how many approvals a quorum means; by default more than half.
-
-    Raises:
-        Invalid: nobody may vote, or the quorum cannot be reached.
-    """
-    count = len(set(voters))
-    if not count:
-        raise Invalid("nobody may vote on the proposal", hint="team.add(name) adds members")
-    if quorum is None:
-        return count // 2 + 1
-    if quorum == "all":
-        return count
-    if type(quorum) is float and 0 < quorum <= 1:
-        return max(1, -int(-quorum * count // 1))
-    if type(quorum) is int and 1 <= quorum <= count:
-        return quorum
-    what = f"{quorum} approvals cannot be had: the number of voters is {count}"
-    is_number = type(quorum) in (int, float)
-    raise Invalid(
-        what if is_number else f"quorum must be a number, a share or 'all', got {quorum!r}",
-        hint=f"give a number from 1 to {count}, a share up to 1.0 such as 0.5, or 'all'",
-    )
+_PROPOSE_ANEW = "withdraw it, and propose a change of what is there now"
+_MERGE_FIRST = "merge the team's branch into it, decide there, and propose the result"
 
 
 class Proposal:
@@ -348,8 +167,9 @@ class Proposal:
         """Return what landing it would change now, which is what members vote on."""
         with self._context.scratch() as state:
             state.stage_merge(_draft(self._context, self._record))
-            found: list[Change] = state.status()
-            return found
+            after = state.cell_at(())
+            assert after is not None
+            return [*state.status(), *_changes_below(POLICY, state, after)]
 
     @property
     def conflicts(self) -> list[PathConflict]:
@@ -377,7 +197,7 @@ class Proposal:
 
     def _vote(self, member: str | None, *, approves: bool, why: str) -> Self:
         voter = self._context.member if member is None else check_member_name(member)
-        check_argument(why, "why", str, "a text")
+        _check_why(why)
         word = "approves" if approves else "rejects"
         seen = self._record.effect
 
@@ -392,19 +212,22 @@ class Proposal:
             if found.effect != record.effect or found.effect != seen:
                 return record, False
             if record.is_blocked:
-                raise _cannot_land(record, state.stage_merge(_draft(self._context, record)))
+                found_now = state.stage_merge(_draft(self._context, record))
+                raise _cannot_land(record, found_now, hint=_PROPOSE_ANEW)
             mine = Vote(voter, approves, why, self._context.now(), record.effect)
             votes = {**record.votes, voter: mine}
             record = replace(record, votes=votes, looked=found.looked)
             event = record.outcome(mine)
             if event == "land":
-                state.stage_merge(_draft(self._context, record))
+                _stage_draft(state, _draft(self._context, record))
             record = record if event == "vote" else record.after(event)
             put_proposal(self._context.records, record)
             return record, True
 
         message = f"{voter} {word} {self.title}"
-        self._record, is_counted = self._context.change(vote, message, author=voter)
+        self._record, is_counted = self._context.change(
+            vote, message, author=voter, look_first=False, keeps_members=True
+        )
         if not is_counted:
             self._expire("vote")
             self._record = self._context.change(self._lapse, f"votes lapse: {self.title}")
@@ -443,7 +266,7 @@ class Proposal:
             IllegalTransition: it is not open any more.
             Denied: somebody else made it.
         """
-        check_argument(why, "why", str, "a text")
+        _check_why(why)
 
         def withdraw(state: Branch) -> ProposalRecord:
             record = proposal_record(self._context.records, self.id)
@@ -505,17 +328,18 @@ def make_proposal(
     veto: Iterable[str],
 ) -> Proposal:
     """Draft a change, and stage and commit the record of the proposal."""
-    check_argument(title, "title", str, "a text")
+    hint = "say what it would change"
+    check_argument(title, "title", str, "a text", hint=hint)
     if not title.strip():
-        raise Invalid("a proposal needs a title", hint="say what it would change")
+        raise Invalid("a proposal needs a title", hint=hint)
     context.join()
     id = environment.entropy(5).hex()
 
     def propose(state: S) -> ProposalRecord:
-        draft = _draft_change(state, change, title)
+        draft = _draft_change(context, state, change, title)
         members = current_members(context.records)
         named = sorted(members if voters is None else {*voters})
-        for name in [*named, *veto]:
+        for name in sorted({*named, *veto} - members.keys()):
             existing_member(context.records, name, context.id)
         found = _effect_of(state, draft)
         now = context.now()
@@ -533,32 +357,51 @@ def make_proposal(
             _deadline(until, now),
         )
         if found.conflicts:
-            raise _cannot_land(record, found.conflicts)
+            raise _cannot_land(record, found.conflicts, hint=_MERGE_FIRST)
         if found.effect == _NO_EFFECT:
-            raise Invalid(f"{title!r} changes nothing", hint="change the state that is passed in")
+            raise Invalid(f"{title!r} changes nothing", hint=_hint_to_change(change))
         put_proposal(context.records, record)
         state.carry(reads={f"draft/{id}": draft.hash})
         return record
 
-    return Proposal(context, context.change(propose, f"propose {title}"))
+    return Proposal(context, context.change(propose, f"propose {title}", keeps_members=True))
 
 
-def _draft_change(state: S, change: Callable[[S], object] | Branch | Commit, title: str) -> Commit:
+def _draft_change(
+    context: TeamContext[S],
+    state: S,
+    change: Callable[[S], object] | Branch | Commit,
+    title: str,
+) -> Commit:
     """Return a change as a commit: made by a function, or made before."""
     if isinstance(change, Commit):
-        return change
+        return context.stored_commit(change)
     if isinstance(change, Branch):
         if change.head is None:
             raise CommitNotFound(
                 "the branch of the change has no commit", hint="commit there first"
             )
-        return change.head
-    check_argument(change, "change", FUNCTION, "a function of the state, a branch or a commit")
+        return context.stored_commit(change.head)
+    wanted = "a function of the state, a branch or a commit"
+    check_argument(change, "change", FUNCTION, wanted, hint='lambda state: state.update(plan="B")')
     return state.draft(change, title)
+
+
+def _hint_to_change(change: object) -> str:
+    """Return what to do where a change has no effect."""
+    if isinstance(change, Branch) and not change.is_clean:
+        return "the branch has staged edits: commit them there, and propose it again"
+    if isinstance(change, Branch | Commit):
+        return "the team's state has all of it: commit something there first"
+    return "change the state that is passed in"
 
 
 def _draft(context: TeamContext[Any], record: ProposalRecord) -> Commit:
     return context.backend.graph.commit(Hash(record.draft))
+
+
+def _check_why(why: object) -> None:
+    check_argument(why, "why", str, "a text", hint="leave it out, or give the reason in words")
 
 
 def _deadline(until: Duration | None, now: int) -> int | None:
@@ -581,8 +424,10 @@ def _effect_of(state: Branch, draft: Commit) -> _Effect:
     conflicts: Sequence[PathConflict] = ()
     after: bytes | None = draft.cell
     is_on_head = draft.parents == (head.id,)
-    if not is_on_head:
-        conflicts = state.stage_merge(draft)
+    if is_on_head:
+        _check_apart_from_team(state, draft.cell)
+    else:
+        conflicts = _stage_draft(state, draft)
         after = state.cell_at(())
     assert after is not None
     found = blake2b(digest_size=16)
@@ -597,6 +442,41 @@ def _effect_of(state: Branch, draft: Commit) -> _Effect:
     return _Effect(found.digest(), head.hash, conflicts)
 
 
+def _stage_draft(state: Branch, draft: Commit) -> Sequence[PathConflict]:
+    """Stage what landing a draft changes; return what prevents it."""
+    conflicts = state.stage_merge(draft)
+    _check_apart_from_team(state, state.cell_at(()))
+    return conflicts
+
+
+def _check_apart_from_team(state: Branch, after: bytes | None) -> None:
+    """Refuse what would change members, messages or votes: nobody votes on those (rule 1).
+
+    Raises:
+        Invalid: it would.
+    """
+    cells, head = state.cells, state.head
+    assert head is not None
+    assert after is not None
+    key = cells.encoding.key(TEAM)
+    if cells.same(cells.entry(head.cell, key), cells.entry(after, key)):
+        return
+    paths = [each.path for each in _changes_below(TEAM, state, after)]
+    raise Invalid(
+        "a proposal cannot change what the team stores of itself, which this one does at"
+        f" {', '.join(paths[:3])}",
+        hint="propose the other paths, with a function; the calls of a team change members and"
+        " messages, and team.merge(…) brings those of another branch",
+    )
+
+
+def _changes_below(name: str, state: Branch, after: bytes) -> list[Change]:
+    """Return the changes from the head to a state that are below a name at the top."""
+    assert state.head is not None
+    found = differences(state.cells, state.head.cell, after)
+    return [each for each in found if each.keys[0] == name]
+
+
 def _bytes(path: str) -> bytes:
     return path.encode("utf-8", "surrogatepass")
 
@@ -606,13 +486,15 @@ def _named(record: ProposalRecord) -> str:
     return f"team.proposal({record.id!r})"
 
 
-def _cannot_land(record: ProposalRecord, conflicts: Sequence[PathConflict]) -> MergeConflict:
+def _cannot_land(
+    record: ProposalRecord, conflicts: Sequence[PathConflict], *, hint: str
+) -> MergeConflict:
     """Return the error for a proposal whose paths others have changed in another way."""
     paths = tuple(conflict.path for conflict in conflicts)
     return MergeConflict(
         f"proposal {record.title!r} cannot land: others have changed {', '.join(paths[:5])}",
         paths=paths,
-        hint="withdraw it, and propose a change of what is there now",
+        hint=hint,
     )
 
 
@@ -624,51 +506,3 @@ def _was_changed(record: ProposalRecord) -> Conflict:
         f" looked{lapsed}",
         hint=f"look at it again, {_named(record)}.diff(), and vote on that",
     )
-
-
-def merge_proposals(base: Any, ours: Any, theirs: Any) -> Any:
-    """Merge two versions of the record of a proposal, as the merge policy of all of them (rule 5).
-
-    The result is the same whichever side is called ours. NotImplemented if they are not records of
-    one proposal.
-    """
-    try:
-        before, mine, yours = (ProposalRecord.from_data("", each) for each in (base, ours, theirs))
-    except Corrupt:
-        return NotImplemented
-    if any(_made(each) != _made(before) for each in (mine, yours)):
-        return NotImplemented
-    ends = [each for each in (mine, yours) if each.status != before.status] or [before]
-    end = min(ends, key=lambda each: (STATUSES.index(each.status), each.why))
-    names = sorted(mine.votes.keys() | yours.votes.keys())
-    votes = {
-        name: _last_vote(*(each.votes.get(name) for each in (before, mine, yours)))
-        for name in names
-    }
-    looks = [each for each in (mine, yours) if each.effect != before.effect] or [mine, yours]
-    look = min(looks, key=attrgetter("effect", "looked"))
-    return replace(
-        before,
-        effect=look.effect,
-        looked=look.looked,
-        is_blocked=look.is_blocked,
-        status=end.status,
-        why=end.why,
-        votes={name: vote for name, vote in votes.items() if vote is not None},
-        lapsed=max(mine.lapsed + yours.lapsed - before.lapsed, 0),
-    ).to_data()
-
-
-def _made(record: ProposalRecord) -> tuple[object, ...]:
-    """Return what never changes in the record of a proposal."""
-    names = ("title", "by", "draft", "needed", "voters", "vetoers", "time", "until")
-    return tuple(getattr(record, name) for name in names)
-
-
-def _last_vote(before: Vote | None, mine: Vote | None, yours: Vote | None) -> Vote | None:
-    """Return which of two votes of a member holds: the one that was changed, or the later one."""
-    if before in (mine, yours):
-        return yours if mine == before else mine
-    given = [each for each in (mine, yours) if each is not None]
-    order = attrgetter("time", "approves", "why", "effect")
-    return max(given, key=order, default=None)

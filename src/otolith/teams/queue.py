@@ -376,10 +376,14 @@ class FairQueue:
     ) -> None:
         check_short_name(name, "queue", hint="such as 'gpu'")
         if type(slots) is not int or not 1 <= slots <= _MOST_SLOTS:
-            raise Invalid(f"slots must be 1 to {_MOST_SLOTS}, got {slots!r}")
+            raise Invalid(
+                f"slots must be 1 to {_MOST_SLOTS}, got {slots!r}",
+                hint="say how many may use it at once, such as slots=2",
+            )
         if fair not in ("member", None):
             raise Invalid(
-                f"fair must be 'member', or None for first come first served, got {fair!r}"
+                f"fair must be 'member', or None for first come first served, got {fair!r}",
+                hint="leave it out for turns by member",
             )
         self.name = name
         self.slots = slots
@@ -402,8 +406,8 @@ class FairQueue:
         members = self.waiting()
         return members.index(self._member) if self._member in members else None
 
-    def eta_seconds(self) -> float | None:
-        """Return how long this member will probably wait; None if that is not known.
+    def eta(self) -> float | None:
+        """Return how many seconds this member will probably wait; None if that is not known.
 
         It is computed from how long slots were used lately: until one was given back, nobody knows.
         """

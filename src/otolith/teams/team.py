@@ -12,18 +12,17 @@ from functools import cached_property, partial
 from types import TracebackType
 from typing import Any, Generic, Literal, Protocol, Self, TypeVar
 
-from otolith.core import Backend, Branch, Commit, scope_ref
+from otolith.core import PATIENCE_SECONDS, Backend, Branch, Commit, scope_ref
 from otolith.durations import Duration
 from otolith.errors import (
     AlreadyCommitted,
     BadRef,
-    BadValue,
     CommitNotFound,
     Conflict,
     Fenced,
     Invalid,
     KeyNotFound,
-    SchemaMismatch,
+    Uncommitted,
 )
 from otolith.shapes import FUNCTION, NOTHING, check_argument
 from otolith.stores import Batch
@@ -34,6 +33,7 @@ from otolith.teams.inbox import (
     Inbox,
     InboxConflict,
     Resolver,
+    misfit,
     note_failure,
     put_conflicts,
     read_inbox,
@@ -49,14 +49,8 @@ from otolith.teams.members import (
     remove_member,
 )
 from otolith.teams.messages import TeamMessage, send_message, take_messages, unread_messages
-from otolith.teams.proposals import (
-    STATUSES,
-    Proposal,
-    Quorum,
-    make_proposal,
-    proposal_record,
-    proposal_records,
-)
+from otolith.teams.proposal_record import STATUSES, Quorum, proposal_record, proposal_records
+from otolith.teams.proposals import Proposal, make_proposal
 from otolith.teams.queue import FairQueue, QueueEntry, queues
 from otolith.teams.records import TeamRecords
 from otolith.teams.requests import wait_for
@@ -193,19 +187,29 @@ class Team(Generic[S]):
         message: str = "",
         *,
         meta: Mapping[str, Any] | None = None,
+        attempts: int = 1000,
+        patience_seconds: float = PATIENCE_SECONDS,
         if_moved: Literal["rerun", "merge"] = "rerun",
     ) -> R:
         """Call `edit(state)` on the team's head and commit what it did; return its result.
 
         If another member was faster it is called again, so that nothing it has read is outdated.
         With `if_moved="merge"` its edits are merged instead, where they do not conflict: for
-        edits that do not depend on what was read.
+        edits that do not depend on what was read. A store that gives no reply is asked again for
+        up to `patience_seconds`.
 
         Raises:
             Denied: the member was removed.
             Contention, Unavailable: as `Versioned.transact` says.
         """
-        return self._context.change(edit, message, meta=meta, if_moved=if_moved)
+        return self._context.change(
+            edit,
+            message,
+            meta=meta,
+            attempts=attempts,
+            patience_seconds=patience_seconds,
+            if_moved=if_moved,
+        )
 
     def watch(self, prefix: str = "", *, since: Commit | str | None = None) -> Watch:
         """Return an endless iterator over what members change below a path, in order.
@@ -276,6 +280,7 @@ class Team(Generic[S]):
         Raises:
             Invalid: the quorum cannot be reached, or nothing would change.
             KeyNotFound: a name in `of` or `veto` is not that of a member.
+            CommitNotFound: the branch has no commit, or another store has it.
             MergeConflict: others have changed the same paths in another way.
         """
         voters = None if of is None else _names(of, "of")
@@ -332,7 +337,7 @@ class Team(Generic[S]):
             theirs = other.head if isinstance(other, Branch) else state.resolve(other)
             if theirs is None:
                 raise CommitNotFound("the branch has no commit yet", hint="commit there first")
-            base = context.merge_base(theirs)
+            base = context.merge_base(context.stored_commit(theirs))
             found = state.stage_merge(theirs)
             now = context.now()
             return put_conflicts(state, context.records, found, theirs=theirs, base=base, now=now)
@@ -380,7 +385,8 @@ class Team(Generic[S]):
 
         `resolver(conflict)` returns the value that holds, or `NotImplemented` to leave it to
         others. An answer that cannot be stored, or that `check(conflict, answer)` refuses, and an
-        exception, leave the conflict in the inbox with a note why.
+        exception, leave the conflict in the inbox with a note why. Without `check`, so does an
+        answer of another type than all values in conflict, and NaN where none of them is.
         """
         check_argument(resolver, "resolver", FUNCTION, "a function of a conflict")
         check_argument(
@@ -409,7 +415,11 @@ class Team(Generic[S]):
             answer = resolver(conflict)
             if answer is LEAVE:
                 return ""
-            if check is not None and not check(conflict, answer):
+            if check is None:
+                why = misfit(conflict, answer)
+                if why:
+                    return f"the answer cannot be taken: {why}"
+            elif not check(conflict, answer):
                 return f"the answer was refused: {str(answer)[:200]!r}"
         except Exception as error:  # noqa: BLE001 - whatever it raises, the conflict stays
             return f"the resolver raised {type(error).__name__}: {_text(error)}"
@@ -417,7 +427,9 @@ class Team(Generic[S]):
             self.resolve(conflict, value=answer)
         except KeyNotFound:
             return ""  # another member has decided
-        except (BadValue, SchemaMismatch, Conflict) as error:
+        except Uncommitted:
+            raise  # edits of the caller's are staged, beside which no note can be written
+        except (Invalid, Conflict) as error:
             return f"the answer cannot be taken: {error.message}"
         return ""
 

@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from threading import RLock
 from typing import Any, Generic, Literal, TypeVar
 
-from otolith.core import Backend, Branch, Commit, Snapshot
-from otolith.errors import Denied, Fenced, Invalid, Uncommitted
+from otolith.core import PATIENCE_SECONDS, Backend, Branch, Commit, Snapshot
+from otolith.errors import CommitNotFound, Denied, Fenced, Invalid, Uncommitted
 from otolith.teams.members import Member, add_member, check_member_name, find_member, was_removed
 from otolith.teams.records import TeamRecords
 
@@ -43,6 +43,7 @@ class TeamContext(Generic[S]):
         self._scratch: S | None = None
         self._scratch_lock = RLock()
         self._joined: Member | None = None
+        self._checked_at: Commit | None = None  # a head at which the member is one
 
     @property
     def ref(self) -> str:
@@ -110,8 +111,11 @@ class TeamContext(Generic[S]):
             Denied: it was removed from the team.
         """
         with self.state.lock:
-            if self._joined is not None and self.state.is_clean:
+            head = self.state.head
+            is_known = head is not None and head is self._checked_at
+            if self._joined is not None and not is_known and self.state.is_clean:
                 self._check_number(self._joined)
+                self._checked_at = head
             if self._joined is None:
                 self._joined = self._join()
                 self.sign(self.state, self._joined)
@@ -191,9 +195,16 @@ class TeamContext(Generic[S]):
         author: str | None = None,
         meta: Mapping[str, Any] | None = None,
         reads: Mapping[str, Commit] | None = None,
+        attempts: int = 1000,
+        patience_seconds: float = PATIENCE_SECONDS,
         if_moved: Literal["rerun", "merge"] = "rerun",
+        look_first: bool = True,
+        keeps_members: bool = False,
     ) -> R:
         """Run a transaction on the team's state as the member.
+
+        An edit that `keeps_members` changes none of them: after it has landed, which the store
+        allows to a member only, there is nothing to check.
 
         Raises:
             Denied: the member was removed.
@@ -203,8 +214,16 @@ class TeamContext(Generic[S]):
         tries_left = _TRIES
         while True:
             try:
-                return self.state.transact(
-                    edit, message, author=author, meta=meta, reads=reads, if_moved=if_moved
+                result = self.state.transact(
+                    edit,
+                    message,
+                    author=author,
+                    meta=meta,
+                    reads=reads,
+                    attempts=attempts,
+                    patience_seconds=patience_seconds,
+                    if_moved=if_moved,
+                    look_first=look_first,
                 )
             except Uncommitted as error:
                 if self.state.is_clean:
@@ -217,6 +236,10 @@ class TeamContext(Generic[S]):
                 # Of two that raise one fence at once, the slower one has the lower number.
                 if self.state.head == before or not tries_left:
                     raise self._explained(error) from None
+            else:
+                if keeps_members:
+                    self._checked_at = self.state.head
+                return result
 
     def _explained(self, error: Fenced) -> Fenced:
         """Return an error with the hint for a member that was removed before a rollback."""
@@ -227,6 +250,19 @@ class TeamContext(Generic[S]):
                 f" team.add({self.member!r})"
             )
         return error
+
+    def stored_commit(self, commit: Commit) -> Commit:
+        """Return a commit that was given, if the team's store has it.
+
+        Raises:
+            CommitNotFound: it is one of another store.
+        """
+        if not self.backend.store.read([commit.hash]):
+            raise CommitNotFound(
+                f"commit {commit.short} is not in the store of team {self.id}",
+                hint="pull or fetch it first",
+            )
+        return commit
 
     def merge_base(self, theirs: Commit) -> Commit | None:
         """Return a commit that the team's head and another one both come from."""

@@ -107,6 +107,64 @@ def test_a_transaction_that_was_overtaken_runs_again_on_the_new_head(repo):
     assert state.head.message == "sold one"
 
 
+def behind(repo):
+    """Return a handle after whose head another one has committed."""
+    state = repo.session("shop")
+    other = repo.session("shop")
+    other["stock"] = 2
+    other.commit("delivered")
+    return state
+
+
+def test_a_transaction_without_a_look_first_sells_from_what_is_there(repo):
+    state = behind(repo)
+    seen = []
+
+    def edit(state):
+        seen.append(state["stock"])
+        return sell(state)
+
+    assert state.transact(edit, look_first=False) is True
+    assert (seen, state["stock"]) == ([1, 2], 1)
+    assert state.transact(edit, look_first=False) is True
+    assert (seen, state["stock"]) == ([1, 2, 1], 0)
+
+
+def test_a_transaction_that_changes_nothing_of_an_outdated_state_runs_again(repo):
+    state = behind(repo)
+
+    assert state.transact(lambda state: state["stock"] > 1, look_first=False) is True
+    assert state.transact(lambda state: state["stock"] > 2, look_first=False) is False
+
+
+def test_an_error_over_an_outdated_state_is_not_raised(repo):
+    state = behind(repo)
+
+    def take_two(state):
+        state["log"].append("asked")
+        if state["stock"] < 2:
+            raise ValueError(state["stock"])
+        state["stock"] -= 2
+
+    state.transact(take_two, look_first=False)
+    assert (state["stock"], state["log"]) == (0, ["asked"])
+    with pytest.raises(ValueError, match="0"):
+        state.transact(take_two, look_first=False)
+    assert (state.is_clean, state["log"]) == (True, ["asked"])
+
+
+def test_an_interruption_is_raised_whatever_others_have_done(repo):
+    state = behind(repo)
+
+    def edit(state):
+        state["stock"] = 9
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        state.transact(edit, look_first=False)
+    assert state.is_clean
+
+
 def test_a_transaction_that_is_overtaken_each_time_gives_up_and_leaves_nothing(repo):
     state = repo.session("shop")
 

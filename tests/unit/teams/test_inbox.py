@@ -278,6 +278,50 @@ def test_whatever_a_resolver_raises_the_conflict_stays_with_a_note(team, error):
     assert team.state["owner"] == "planner"
 
 
+def test_a_resolver_that_names_a_merge_policy_is_told_and_goes_on(team):
+    fork = fork_of(team, "try", "critic", owner="critic")
+    fork.policy("notes", "ours")
+    fork.commit()
+    team.transact(lambda state: (state.policy("notes", "theirs"), state.update(owner="planner")))
+    assert {each.path for each in team.merge(fork)} == {".policy/notes", "owner"}
+    (left,) = team.resolve_all(lambda conflict: "append")
+    assert left.path == ".policy/notes"
+    assert left.note.startswith("the answer cannot be taken")
+    assert team.state["owner"] == "append"
+
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("sides", "answer", "is_taken"),
+    [
+        ((1, 2, 3), 2.5, True),
+        ((1, 2, 3), True, False),
+        ((1, 2, 3), None, False),
+        ((1, 2, 3), NAN, False),
+        ((1, NAN, 3), NAN, True),
+        ((True, False, None), None, True),
+        ((True, False, None), 1, False),
+        (("a", "b", "c"), b"d", False),
+        (("a", "b", ["c"]), ["d"], True),
+        (([1], [2], [3]), (4,), False),
+        (({"a": 1}, {"a": 2}, "gone"), {}, True),
+        ((date(2026, 1, 1), date(2026, 1, 2), date(2026, 1, 3)), date(2027, 1, 1), True),
+        ((1, 2, 3), object(), False),
+    ],
+)
+def test_an_answer_is_of_the_type_of_a_value_in_conflict(team, sides, answer, is_taken):
+    base, ours, theirs = sides
+    team.transact(lambda state: (state.policy("n", "error"), state.update(n=base)))
+    fork = fork_of(team, "try", "critic", n=theirs)
+    team.transact(lambda state: state.update(n=ours))
+    assert [each.path for each in team.merge(fork)][:1] == ["n"]
+    left = team.resolve_all(lambda conflict: answer)
+    assert (left == []) == is_taken
+    assert all(each.note.startswith("the answer cannot be taken: it is a") for each in left)
+
+
 class Unprintable:
     """An answer that cannot be stored, nor shown."""
 
@@ -288,10 +332,12 @@ class Unprintable:
         raise ZeroDivisionError
 
 
-@pytest.mark.parametrize("answer", [lambda: 1, {1: lambda: 1}, Unprintable()])
+@pytest.mark.parametrize("answer", [..., lambda: 1, {1: lambda: 1}, Unprintable()])
 def test_an_answer_that_makes_no_sense_leaves_the_conflict_with_a_note(team, answer):
     conflict_of(team)
     (left,) = team.resolve_all(lambda conflict: answer)
+    assert left.note.startswith("the answer cannot be taken")
+    (left,) = team.resolve_all(lambda conflict: answer, check=lambda conflict, answer: True)
     assert left.note.startswith("the answer cannot be taken")
     (left,) = team.resolve_all(lambda conflict: answer, check=lambda conflict, answer: 1 / 0)
     assert "ZeroDivisionError" in left.note
@@ -329,7 +375,10 @@ def test_a_conflict_of_merge_policies_is_decided_for_a_side(team):
 
 
 def test_an_agent_decides_from_both_values_and_both_histories(repo, team):
-    fork = fork_of(team, "try", "critic", stock=7)
+    fork = team.state.fork("try")
+    fork.commit_as("critic")
+    fork["stock"] = 7
+    fork.commit("found six")
     team.transact(lambda state: state.update(stock=3), "sold two")
     team.merge(fork)
     asked = []
@@ -343,15 +392,19 @@ def test_an_agent_decides_from_both_values_and_both_histories(repo, team):
     agent = Agent(answer)
 
     @agent.task
-    def decide(base: int, ours: int, theirs: int, done: list[str]) -> int:  # type: ignore[empty-body]
+    def decide(base: int, ours: int, theirs: int, done: dict[str, list[str]]) -> int:  # type: ignore[empty-body]
         """Decide how many are left."""
 
     def resolver(conflict: InboxConflict):
-        done = [f"{each.author}: {each.message}" for each in conflict.history("ours")]
+        done = {
+            side: [f"{each.author}: {each.message}" for each in conflict.history(side)]
+            for side in ("ours", "theirs")
+        }
         return decide(
             conflict.base, conflict.ours, conflict.theirs, done, state=repo.session("judge")
         )
 
-    assert team.resolve_all(resolver, check=lambda conflict, found: type(found) is int) == []
+    assert team.resolve_all(resolver) == []
     assert team.state["stock"] == 5
-    assert all(part in asked[0] for part in ("3", "7", "sold two"))
+    told = ("1", "3", "7", "planner: sold two", "critic: found six")
+    assert all(part in asked[0] for part in told)

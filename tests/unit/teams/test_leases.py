@@ -198,6 +198,19 @@ def test_a_lease_that_ran_out_is_not_renewed_but_acquired_anew(repo):
     assert granted(store.lease("job", "ann", ttl_seconds=10)).token == first.token + 1
 
 
+def test_a_renewal_that_comes_too_late_leaves_the_lease_to_others(team, other):
+    machine = Machine("boot 1")
+    for each in (team, other):
+        each._leases.leaser._signs = SignsOfLife(machine)
+    lease = team.lease("browser", ttl="1h").acquire()
+    machine.seconds = 3601
+    with pytest.raises(Fenced, match="lease browser was lost"):
+        lease.renew()
+    lease.release()
+    with other.lease("browser", wait=0) as newer:
+        assert newer.token > lease.token
+
+
 def test_a_process_of_another_machine_watches_for_the_whole_time(repo):
     here, there = Machine("boot 1"), Machine("boot 2")
     mine, theirs = leases(repo.backend, here), leases(repo.backend, there)

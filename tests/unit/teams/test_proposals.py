@@ -5,9 +5,19 @@ from __future__ import annotations
 import pytest
 
 import otolith
-from otolith.errors import Conflict, Denied, IllegalTransition, Invalid, KeyNotFound, MergeConflict
+from otolith.errors import (
+    CommitNotFound,
+    Conflict,
+    Denied,
+    IllegalTransition,
+    Invalid,
+    KeyNotFound,
+    MergeConflict,
+)
 from otolith.statecharts import Chart
+from otolith.stores import MemoryStore
 from otolith.teams import PROPOSAL_TABLE
+from otolith.testing import FaultyStore
 
 NAMES = ("ann", "critic", "planner")
 
@@ -165,6 +175,20 @@ def test_a_proposal_that_conflicts_cannot_land_until_the_conflict_is_gone(team):
     assert team.state["plan/name"] == "B"
 
 
+def test_a_conflict_is_gone_when_others_do_what_was_proposed(team):
+    proposal = team.propose("switch", lambda s: s.update(a="B", b=1), quorum=1)
+    team.transact(lambda state: state.update(a="C"))
+    with pytest.raises(Conflict):
+        proposal.approve()
+    with pytest.raises(MergeConflict):
+        proposal.refresh().approve()
+    team.transact(lambda state: state.update(a="B"))  # landing would change b, as before
+    with pytest.raises(Conflict, match="something else now"):
+        proposal.approve()
+    assert proposal.refresh().approve().status == "landed"
+    assert (team.state["a"], team.state["b"]) == ("B", 1)
+
+
 def test_two_proposals_for_one_path_do_not_both_land(team):
     first = team.propose("B", switch, quorum=1)
     second = team.propose("C", lambda state: state.update({"plan/name": "C"}), quorum=1)
@@ -174,6 +198,28 @@ def test_two_proposals_for_one_path_do_not_both_land(team):
     with pytest.raises(MergeConflict):
         second.refresh().approve()
     assert team.state["plan/name"] == "B"
+
+
+def test_a_vote_from_a_handle_that_is_behind_counts_with_the_others(repo, team):
+    made = team.propose("switch", switch, quorum=2)
+    critic = repo.team("research", member="critic").proposal(made.id)
+    late = repo.team("research", member="planner").proposal(made.id)
+    made.approve("ann")
+    team.transact(lambda state: state.update(other=1))
+    assert critic.approve().status == "landed"
+    assert sorted(vote.member for vote in critic.votes) == ["ann", "critic"]
+    with pytest.raises(IllegalTransition, match="is landed"):
+        late.approve()
+
+
+def test_a_vote_asks_the_store_once():
+    store = FaultyStore(MemoryStore())
+    team = otolith.Repo(store, author="test").team("research", member="planner")
+    team.transact(lambda state: state.update(plan={"name": "A"}))
+    proposal = team.propose("switch", switch, quorum=1)
+    store.calls.clear()
+    assert proposal.approve().status == "landed"
+    assert store.calls == {"write": 1}
 
 
 def test_a_later_vote_of_the_same_member_replaces_the_earlier(team):
@@ -327,6 +373,15 @@ def test_a_proposal_needs_a_title_members_and_a_change(team):
     with pytest.raises(Invalid, match="not inside a transaction"):
         team.propose("x", lambda state: state.commit("landed"))
     assert team.proposals() == []
+    for title, change in [(" ", switch), (5, switch), ("x", 5), ("x", lambda state: None)]:
+        with pytest.raises(Invalid) as refused:
+            team.propose(title, change)
+        assert refused.value.hint
+    proposal = team.propose("x", switch)
+    for call in (proposal.approve, proposal.reject, proposal.withdraw):
+        with pytest.raises(Invalid, match="why must be a text") as refused:
+            call(why=5)
+        assert refused.value.hint
 
 
 def test_a_change_that_fails_proposes_nothing(team):
@@ -346,6 +401,99 @@ def test_a_branch_can_be_proposed(team):
     fork.commit("better")
     proposal = team.propose("the idea", fork, quorum=1).approve()
     assert (proposal.status, team.state["plan/name"]) == ("landed", "F")
+
+
+def test_what_another_store_has_cannot_be_proposed_or_merged(team):
+    with otolith.open("memory:") as other:
+        session = other.session("trip")
+        session["plan"] = "B"
+        commit = session.commit()
+        for call in (
+            lambda: team.propose("x", commit),
+            lambda: team.propose("x", session),
+            lambda: team.merge(commit),
+        ):
+            with pytest.raises(CommitNotFound, match="not in the store of team research") as lost:
+                call()
+            assert lost.value.hint == "pull or fetch it first"
+    assert team.state.is_clean
+
+
+def test_a_branch_without_a_change_is_told_what_to_commit(team):
+    idea = team.state.fork("idea")
+    with pytest.raises(Invalid, match="changes nothing") as none:
+        team.propose("the idea", idea)
+    assert none.value.hint == "the team's state has all of it: commit something there first"
+    idea["plan/name"] = "F"
+    with pytest.raises(Invalid, match="changes nothing") as staged:
+        team.propose("the idea", idea)
+    assert "staged edits: commit them there" in staged.value.hint
+    idea.commit()
+    assert team.propose("the idea", idea).status == "open"
+
+
+def test_a_branch_that_conflicts_is_proposed_once_it_was_merged(team):
+    idea = team.state.fork("idea")
+    idea["plan/name"] = "F"
+    idea.commit()
+    team.transact(lambda state: state.update({"plan/name": "G"}))
+    with pytest.raises(MergeConflict, match="others have changed plan/name") as conflict:
+        team.propose("the idea", idea)
+    assert conflict.value.hint == (
+        "merge the team's branch into it, decide there, and propose the result"
+    )
+    idea.merge("main")
+    idea.resolve_conflict("plan/name", take="ours")
+    idea.commit("decided")
+    assert team.propose("the idea", idea, quorum=1).approve().status == "landed"
+    assert team.state["plan/name"] == "F"
+
+
+def removed_on(branch, name):
+    """Commit to a branch that nobody is a member of this name, beside another edit."""
+    branch["plan/name"] = "F"
+    branch.write_reserved((".team", "members", name), None)
+    return branch.commit("better")
+
+
+def test_a_branch_that_changes_who_is_a_member_cannot_be_proposed(team):
+    idea = team.state.fork("idea")
+    made = removed_on(idea, "critic")
+    for change in (idea, made):
+        with pytest.raises(Invalid, match=r"what the team stores of itself.*\.team/members/critic"):
+            team.propose("the idea", change, quorum=1)
+    assert team.proposals() == []
+    assert team.state.is_clean
+    assert [each.name for each in team.members()] == sorted(NAMES)
+
+
+def test_a_function_that_changes_who_is_a_member_cannot_be_proposed(team):
+    def change(state):
+        state["plan/name"] = "F"
+        state.write_reserved((".team", "members", "critic"), None)
+
+    with pytest.raises(Invalid, match=r"\.team/members/critic"):
+        team.propose("the idea", change, quorum=1)
+
+
+def test_a_draft_of_before_that_changes_who_is_a_member_does_not_land(team, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr("otolith.teams.proposals._check_apart_from_team", lambda *found: None)
+        proposal = team.propose("the idea", removed_on(team.state.fork("idea"), "critic"), quorum=1)
+    with pytest.raises(Invalid, match=r"\.team/members/critic"):
+        proposal.approve()
+    assert [each.name for each in team.members()] == sorted(NAMES)
+
+
+def test_a_branch_that_members_have_moved_past_can_be_proposed(team):
+    fork = team.state.fork("idea")
+    fork["plan/name"] = "F"
+    fork.commit("better")
+    team.add("bob")
+    team.send("critic", "look")
+    proposal = team.propose("the idea", fork, quorum=1, of=["planner"]).approve()
+    assert (proposal.status, team.state["plan/name"]) == ("landed", "F")
+    assert "bob" in [each.name for each in team.members()]
 
 
 def test_proposals_are_listed_by_age_and_found_by_their_first_letters(team):
@@ -395,6 +543,9 @@ def test_a_message_or_a_note_can_be_proposed(team):
 
 def test_members_vote_on_merge_policies_as_well(repo, team):
     proposal = team.propose("count", lambda state: state.policy("tokens", "counter"), quorum=1)
+    assert [(each.path, each.new) for each in proposal.diff()] == [
+        (".policy", {"tokens": "counter"})
+    ]
     team.transact(lambda state: state.policy("tokens", "max"))
     with pytest.raises(Conflict):
         proposal.approve()

@@ -82,7 +82,7 @@ def test_there_are_never_more_holders_than_slots(repo):
 
 def test_the_position_and_the_expected_time_are_told(repo):
     first, second, third = (queue_of(repo, name) for name in "abc")
-    assert (first.position(), first.eta_seconds()) == (None, None)
+    assert (first.position(), first.eta()) == (None, None)
     first.acquire()
     threads = []
     for queue in (second, third):
@@ -93,7 +93,7 @@ def test_the_position_and_the_expected_time_are_told(repo):
     assert first.waiting() == ["b", "c"]
     assert (second.position(), third.position()) == (0, 1)
     assert [slot.member for slot in first.used()] == ["a"]
-    assert second.eta_seconds() is None, "no slot was given back yet"
+    assert second.eta() is None, "no slot was given back yet"
     first.release()
     for thread in threads:
         thread.join()
@@ -108,7 +108,7 @@ def test_the_expected_time_is_known_from_former_uses(repo):
         thread = Thread(target=lambda: second.acquire() and second.release())
         thread.start()
         wait_for(lambda: second.position() == 0)
-        assert second.eta_seconds() > 0
+        assert second.eta() > 0
     thread.join()
 
 
@@ -238,8 +238,9 @@ def test_commits_inside_carry_the_token_of_the_slot(repo):
     [{"slots": 0}, {"slots": True}, {"slots": "2"}, {"fair": "agent"}, {"ttl": 0}, {"wait": -1}],
 )
 def test_a_queue_refuses_options_that_make_no_sense(repo, options):
-    with pytest.raises(Invalid):
+    with pytest.raises(Invalid) as refused:
         queue_of(repo, "a", **options)
+    assert refused.value.hint
 
 
 def test_more_slots_that_are_named_later_hold(repo):
@@ -318,6 +319,26 @@ def test_a_slot_that_came_while_its_process_was_frozen_is_asked_for_again(repo):
     assert request.look()
     assert (request.slot.index, request.slot.token) == (granted.index, granted.token + 1)
     request.give_back()
+
+
+def test_a_request_of_a_process_that_was_frozen_keeps_its_place(repo):
+    seconds = [0.0]
+    gate, first, second = (
+        queue_of(repo, name, ttl=ttl) for name, ttl in [("gate", "1h"), ("a", "10s"), ("b", "1h")]
+    )
+    for each in (gate, first, second):
+        each._queue.signs = SignsOfLife(lambda: ("boot", int(seconds[0] * 1_000_000)))
+    gate.acquire()
+    requests = [each.request() for each in (first, second)]
+    for request in requests:
+        request.enter()
+    seconds[0] = 11
+    assert gate.waiting() == ["b"]
+    requests[0].enter()
+    assert gate.waiting() == ["a", "b"]
+    for request in requests:
+        request.give_back()
+    gate.release()
 
 
 def test_a_removed_member_keeps_no_other_request_from_being_entered(repo, monkeypatch):

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 import otolith
 from otolith import Repo
 from otolith.codecs import Codecs, Opaque
-from otolith.errors import BadRef, Denied, Fenced, Invalid, KeyNotFound, Uncommitted
+from otolith.errors import (
+    BadRef,
+    Contention,
+    Denied,
+    Fenced,
+    Invalid,
+    KeyNotFound,
+    Unavailable,
+    Uncommitted,
+)
 from otolith.stores import Batch, MemoryStore, Swap
+from otolith.testing import Fault, FaultyStore
 
 
 @pytest.fixture
@@ -35,6 +47,47 @@ def test_every_commit_carries_its_member(planner, critic):
     assert planner.state.refresh().author == "critic"
     assert planner.state["tokens"] == 513
     assert [each.author for each in planner.state.log(path="tokens")] == ["critic", "planner"]
+
+
+def test_a_transaction_is_tried_as_often_as_is_said(planner, critic):
+    def edit(state):
+        critic.transact(lambda state: state.counter("theirs").add(1))
+        state["mine"] = state.get("theirs")
+
+    with pytest.raises(Contention, match="2 times"):
+        planner.transact(edit, attempts=2)
+    assert planner.state.refresh().author == "critic"
+    assert planner.state.to_dict() == {"theirs": 2}
+
+
+def test_a_transaction_waits_for_its_store_as_long_as_is_said():
+    store = FaultyStore(MemoryStore())
+    team = Repo(store, author="test").team("research", member="planner")
+    team.transact(lambda state: state.update(n=0))
+
+    def edit(state):
+        state["n"] += 1
+        store.plan.append(Fault("*"))
+
+    with pytest.raises(Unavailable, match="nobody knows whether it has landed"):
+        team.transact(edit, patience_seconds=0)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"edit": 5},
+        {"edit": asyncio.sleep},
+        {"if_moved": "x"},
+        {"attempts": 0},
+        {"patience_seconds": -1},
+    ],
+)
+def test_a_transaction_that_makes_no_sense_has_a_hint(planner, options):
+    edit = options.pop("edit", lambda state: None)
+    with pytest.raises(Invalid, match="transact: ") as refused:
+        planner.transact(edit, **options)
+    assert refused.value.hint
 
 
 def test_a_transaction_reads_what_others_have_committed(planner, critic):
@@ -315,6 +368,18 @@ def test_a_session_is_handed_over_in_the_middle_of_a_job(planner, critic):
     assert [(each.session, each.owner, each.giver) for each in planner.sessions()] == [
         ("trip", "critic", "planner")
     ]
+
+
+def test_who_has_handed_a_session_over_commits_nothing_before_it_is_opened(repo, planner, critic):
+    critic.add("critic")
+    mine = planner.session("trip")
+    mine["a"] = 1
+    before = mine.commit()
+    planner.handoff(mine, to="critic")
+    mine["a"] = 2
+    with pytest.raises(Fenced):
+        mine.commit("too late")
+    assert repo.session("trip").head == before
 
 
 def test_a_session_that_another_member_works_on_is_not_yours(planner, critic):
