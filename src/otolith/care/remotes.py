@@ -365,22 +365,8 @@ def _mirror(
     _share_constants(repo.store, store, repo.clock())
     for _ in range(_TRIES):
         ours, theirs = _mirrored(repo.store, leave), _mirrored(store, leave)
-        kept = _erased(repo.backend, store, ours) | {
-            ref for ref in theirs if ref.startswith(ERASED)
-        }
-        differ = [
-            name
-            for name in {**ours, **theirs}
-            if ours.get(name) != theirs.get(name) and name not in kept
-        ]
-        gone = _erased(repo.backend, repo.store, theirs)
-        strange = [
-            name
-            for name in differ
-            if name in theirs
-            and name not in gone
-            and not _was_here(repo.backend, name, theirs[name], ours.get(name))
-        ]
+        differ = _differing(repo.backend, store, ours, theirs)
+        strange = _strange(repo, differ, ours, theirs)
         if strange and not force:
             raise Diverged(
                 f"{_listed(strange)}: the target has commits that were never here",
@@ -403,6 +389,29 @@ def _mirror(
         ]
         return TransferReport(tuple(updates), transfer.copied)
     raise Diverged("the refs of the target move faster than they are mirrored", hint="try again")
+
+
+def _differing(
+    backend: Backend, target: Store, ours: dict[str, Hash], theirs: dict[str, Hash]
+) -> list[str]:
+    """Return the refs to mirror; a receipt there stays, and so does what it is for away."""
+    kept = _erased(backend, target, ours) | {ref for ref in theirs if ref.startswith(ERASED)}
+    names = {**ours, **theirs}
+    return [name for name in names if ours.get(name) != theirs.get(name) and name not in kept]
+
+
+def _strange(
+    repo: BareRepo, names: Iterable[str], ours: dict[str, Hash], theirs: dict[str, Hash]
+) -> list[str]:
+    """Return the refs with commits that were never here; those of who was erased here were."""
+    erased = _erased(repo.backend, repo.store, theirs)
+    return [
+        name
+        for name in names
+        if name in theirs
+        and name not in erased
+        and not _was_here(repo.backend, name, theirs[name], ours.get(name))
+    ]
 
 
 def _fetch(

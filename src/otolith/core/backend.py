@@ -10,7 +10,6 @@ they are still those that it has read.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from otolith.core.history.blame import PathHistory
@@ -21,7 +20,7 @@ from otolith.core.trees.cells import ATOM_BYTES, Cells
 from otolith.core.trees.encoding import Encoding, ValueCodec
 from otolith.core.trees.layout import PACKED, digest
 from otolith.core.trees.objects import LOAD_LIMIT_BYTES, Buffer, Objects
-from otolith.errors import Corrupt, FormatTooNew, Invalid, StaleRef
+from otolith.errors import Corrupt, FormatTooNew, StaleRef
 from otolith.stores import Batch, Object, Store, Swap
 from otolith.types import Clock, Hash, Pauses
 
@@ -128,36 +127,15 @@ class Backend:
         self.encoding = Encoding(codec)
         self.objects = Objects(store, cache_bytes=cache_bytes, load_limit_bytes=load_limit_bytes)
         self.graph = Graph(self.objects)
-        self._is_checked = False
         self.is_used = False
         self.read_constants()
 
     def read_constants(self) -> None:
         """Read the constants of the repo; once more if they are others now, and nothing is open."""
-        self.config, self._config_hash = Config.of(
+        self.config, hash = Config.of(
             self.store, self.encoding, entropy=self.entropy, now=self.clock
         )
-        self.refs = Refs(self.store, self.graph, self.config.salt, write=self.write)
-
-    def write(self, batch: Batch) -> None:
-        """Write a batch; the first one checks that the constants are those that were read.
-
-        Raises:
-            Invalid: another repo was copied into the store since it was opened.
-        """
-        if self._is_checked:
-            self.store.write(batch)
-            return
-        check = Swap(CONFIG, self._config_hash, self._config_hash)
-        try:
-            self.store.write(replace(batch, swaps=[check, *batch.swaps]))
-        except StaleRef as stale:
-            if stale.name != CONFIG:
-                raise
-            raise Invalid(
-                "another repo was copied into this store since it was opened", hint="open it again"
-            ) from None
-        self._is_checked = True
+        self.refs = Refs(self.store, self.graph, self.config.salt, hash)
 
     def cells(self) -> Cells:
         """Return cells over a new buffer, to read values and to stage new ones."""

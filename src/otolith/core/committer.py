@@ -625,8 +625,9 @@ class Committer:
         # Until the handle stands on it: whatever is raised until then, it may have landed.
         self._in_doubt = [*before, commit]
         with self._hint_at_doubt():
-            # Only a ref that is new can be of a state that was erased.
-            target = self._backend.refs if batch.swaps[0].old is None else self._backend
+            # There is nothing to check for a ref that is there, of a repo that was written before.
+            refs, is_known = self._backend.refs, batch.swaps[0].old is not None
+            target = self._backend.store if is_known and refs.is_checked else refs
             try:
                 target.write(batch)
             except REFUSALS:

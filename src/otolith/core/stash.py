@@ -101,7 +101,7 @@ class Stash:
             now, swaps = self._backend.clock(), [self.seen]
             batch = Batch(swaps=swaps, fences=self._fences(), time=now, note="stage: drop")
             try:
-                self._backend.write(batch)
+                self._backend.refs.write(batch)
             except StaleRef as stale:
                 if stale.actual is not None:
                     raise  # otherwise it was removed before, and only the reply was lost

@@ -26,13 +26,21 @@ such a ref checks in the same batch that there is no receipt (`Refs.write`).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from urllib.parse import quote, unquote
 
 from otolith.core.history.commits import Commit, Graph, is_commit
 from otolith.core.trees.layout import digest
-from otolith.errors import BadRef, CommitNotFound, Corrupt, Erased, NotFound, RefNotFound, StaleRef
+from otolith.errors import (
+    BadRef,
+    CommitNotFound,
+    Corrupt,
+    Erased,
+    Invalid,
+    NotFound,
+    RefNotFound,
+    StaleRef,
+)
 from otolith.stores import Batch, Move, Store, Swap
 from otolith.types import Hash
 
@@ -159,37 +167,45 @@ def _erased(ref: str) -> Erased:
 
 
 class Refs:
-    """Resolves names and expressions to commits, and writes what makes new refs by `write`."""
+    """Resolves names and expressions to commits, and writes what moves refs."""
 
-    def __init__(
-        self, store: Store, graph: Graph, salt: int, *, write: Callable[[Batch], None]
-    ) -> None:
+    def __init__(self, store: Store, graph: Graph, salt: int, config: Hash) -> None:
         self._store = store
-        self._write = write
         self._graph = graph
         self._salt = salt
+        self._config = config
+        self.is_checked = False
 
     def write(self, batch: Batch) -> None:
-        """Write a batch; one that would bring back an erased state is refused.
+        """Write a batch; the first one checks that the repo is the one that was opened.
 
         Raises:
-            Erased: a ref that it would make is of such a state. Nothing was written.
+            Erased: a ref that it would make is of a state that was erased. Nothing was written.
+            Invalid: another repo was copied into the store since. Nothing was written.
         """
-        made = {
+        receipts = {
             receipt: swap.name
             for swap in batch.swaps
             if swap.old is None and (receipt := receipt_ref(self._salt, swap.name))
         }
-        if not made:
-            self._write(batch)
+        if self.is_checked and not receipts:
+            self._store.write(batch)
             return
-        checks = [Swap(receipt, None, None) for receipt in made]
+        checks = [Swap(receipt, None, None) for receipt in receipts]
+        if not self.is_checked:
+            checks.append(Swap(CONFIG, self._config, self._config))
         try:
-            self._write(replace(batch, swaps=[*batch.swaps, *checks]))
+            self._store.write(replace(batch, swaps=[*batch.swaps, *checks]))
         except StaleRef as stale:
-            if stale.name in made:
-                raise _erased(made[stale.name]) from None
+            if stale.name in receipts:
+                raise _erased(receipts[stale.name]) from None
+            if stale.name == CONFIG:
+                raise Invalid(
+                    "another repo was copied into this store since it was opened",
+                    hint="open it again",
+                ) from None
             raise
+        self.is_checked = True
 
     def check_not_erased(self, ref: str) -> None:
         """Refuse a branch or stash of an erased state.
