@@ -128,7 +128,7 @@ class Backend:
         self.encoding = Encoding(codec)
         self.objects = Objects(store, cache_bytes=cache_bytes, load_limit_bytes=load_limit_bytes)
         self.graph = Graph(self.objects)
-        self._is_checked = False
+        self.write: Callable[[Batch], None] = self._write_first
         self.is_used = False
         self.read_constants()
 
@@ -137,17 +137,18 @@ class Backend:
         self.config, self._config_hash = Config.of(
             self.store, self.encoding, entropy=self.entropy, now=self.clock
         )
-        self.refs = Refs(self.store, self.graph, self.config.salt, write=self.write)
+        self.refs = Refs(self.store, self.graph, self.config.salt, write=self._write)
 
-    def write(self, batch: Batch) -> None:
-        """Write a batch; the first one checks that the constants are those that were read.
+    def _write(self, batch: Batch) -> None:
+        """Write a batch by what `write` is by then."""
+        self.write(batch)
+
+    def _write_first(self, batch: Batch) -> None:
+        """Write a batch if the constants are those that were read; later ones need no check.
 
         Raises:
             Invalid: another repo was copied into the store since it was opened.
         """
-        if self._is_checked:
-            self.store.write(batch)
-            return
         check = Swap(CONFIG, self._config_hash, self._config_hash)
         try:
             self.store.write(replace(batch, swaps=[check, *batch.swaps]))
@@ -157,7 +158,7 @@ class Backend:
             raise Invalid(
                 "another repo was copied into this store since it was opened", hint="open it again"
             ) from None
-        self._is_checked = True
+        self.write = self.store.write
 
     def cells(self) -> Cells:
         """Return cells over a new buffer, to read values and to stage new ones."""
