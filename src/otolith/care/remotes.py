@@ -262,7 +262,6 @@ def push(
                     "push",
                 )
             except (StaleRef, NotFound):  # somebody else pushed, or collected, at the same time
-                transfer.ask_again()
                 continue
             _share_attempts(repo.backend, repo.backend.over(store), ours, transfer)
             return TransferReport(tuple(updates), transfer.copied)
@@ -378,7 +377,6 @@ def _mirror(
         try:
             _swap_all(store, swaps, repo.clock(), note)
         except (StaleRef, NotFound):
-            transfer.ask_again()
             continue
         kinds = [
             "deleted" if new is None else "new" if old is None else "forced"
@@ -437,7 +435,6 @@ def _fetch(
         try:
             _swap_all(repo.store, swaps, repo.clock(), "fetch")
         except (StaleRef, NotFound):
-            transfer.ask_again()
             continue
         updates = [
             RefUpdate(
@@ -543,6 +540,7 @@ def _mirrored(store: Store, leave: str | None) -> dict[str, Hash]:
 
 def _copy(transfer: Transfer, source: Store, names: Iterable[str], heads: dict[str, Hash]) -> None:
     """Copy what refs name, with the history of each as a hint."""
+    transfer.ask_again()  # if this is another try: a collection may have been faster
     wanted = list(names)
     branches = (name for name in wanted if not name.startswith("tag/"))
     histories = (_recent(transfer, source, name) for name in branches)
