@@ -35,8 +35,6 @@ from otolith.types import Hash, short_repr
 
 Find: TypeAlias = Callable[[], dict[str, Hash]]
 
-_SWAPS_AT_ONCE = 60  # etcd takes at most 128 operations in a transaction
-
 
 @short_repr("refs", "sessions", "kept_sessions", "erased")
 @dataclass(frozen=True, slots=True)
@@ -166,7 +164,7 @@ def _remove_user(repo: BareRepo, user: str, receipt: str) -> int:
     while repo.store.ref(receipt) is None:
         data: dict[str, Any] = {"time": repo.clock()}
         note = pack(repo.backend.encoding, data)
-        found = _some(find)
+        found = _some(repo, find)
         if _write(repo, found, [note], [Swap(receipt, None, note.hash)]):
             count += len(found)
     return count + _remove_all(repo, find)
@@ -175,14 +173,15 @@ def _remove_user(repo: BareRepo, user: str, receipt: str) -> int:
 def _remove_all(repo: BareRepo, find: Find) -> int:
     """Remove refs until none is found; return how many there were."""
     count = 0
-    while found := _some(find):
+    while found := _some(repo, find):
         count += len(found) if _write(repo, found) else 0
     return count
 
 
-def _some(find: Find) -> dict[str, Hash]:
-    """Return as many refs as one batch may remove."""
-    return dict([*find().items()][:_SWAPS_AT_ONCE])
+def _some(repo: BareRepo, find: Find) -> dict[str, Hash]:
+    """Return as many refs as one batch may remove beside the receipt."""
+    found, most = [*find().items()], repo.store.capabilities.most_swaps
+    return dict(found if most is None else found[: most - 1])
 
 
 def _write(
