@@ -150,6 +150,28 @@ def test_a_clock_that_is_set_holds_no_pause_up(hours):
     assert len(tries) == 3
 
 
+@pytest.mark.parametrize("hours", [-1, 1])
+def test_a_clock_that_is_set_holds_no_rate_up(hours):
+    clock, calls = Clock(), []
+    with otolith.open("memory:", clock=clock) as repo:
+        flow = Flow("f", resources={"api": 9}, rates={"api": "3/100ms"})
+
+        @flow.subtask
+        def ask():
+            calls.append(1)
+            clock.shift = 3600 * hours if len(calls) in (2, 3) else 0
+
+        for number in range(9):
+            flow.add(FlowTask(f"t{number}", call=ask, needs={"api": 1}))
+        began = time.monotonic()
+        progress = (
+            repo.session("s")
+            .flow(flow)
+            .work(is_stopped=lambda: time.monotonic() - began > HANG_SECONDS)
+        )
+    assert progress.status == "done"
+
+
 def test_tasks_of_a_worker_on_another_branch_are_taken_over(tmp_path):
     with otolith.open("memory:") as repo:
         state = repo.session("s")

@@ -306,6 +306,10 @@ class Board:
         """Yield a task again only when its time has come."""
         heapq.heappush(self._delayed, (until, number))
 
+    def put_back(self, number: int) -> None:
+        """Yield a task again by the next `take`: nothing has become of it."""
+        self._queue(number)
+
     @property
     def next_due(self) -> float | None:
         """When the first task that was postponed is due."""

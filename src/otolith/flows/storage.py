@@ -5,7 +5,7 @@
                      plan / <task>     what is to be done: see `TaskSpec`
                      tasks / <task>    what has happened to it: see `TaskRecord`
                      results / <task>  what it returned
-                     rates / <name>    when the next task that needs it may begin
+                     rates / <name>    when tasks began that need it: see `rate_limits.py`
                      branches / <name> branches on which tasks work: see `TaskBranch`
 
 A task without a record is pending. When two branches merge, tasks that only one of them had are as
@@ -187,11 +187,17 @@ class StoredFlow:
         cell = self.cell(RESULTS, name)
         return None if cell is None else self.state.cells.load(cell)
 
-    def next_start(self, resource: str) -> int:
-        """Return when the next task may begin that needs a resource with a rate."""
+    def starts(self, resource: str) -> list[list[int]]:
+        """Return when tasks began last that need a resource with a rate, each with how many.
+
+        What an earlier version has stored is not read.
+        """
         cell = self.cell(RATES, resource)
-        found = 0 if cell is None else self.state.cells.load(cell)
-        return found if type(found) is int else 0
+        found: Any = None if cell is None else self.state.cells.load(cell)
+        is_starts = isinstance(found, list) and all(
+            isinstance(each, list) and [type(part) for part in each] == [int, int] for each in found
+        )
+        return [[*each] for each in sorted(found)] if is_starts else []
 
     def branches(self) -> Iterator[tuple[str, TaskBranch]]:
         """Yield the branches on which tasks have worked."""

@@ -103,7 +103,7 @@ def _flow_policy(path: Path, *, is_map: bool) -> str | None:
         return f"{CALL}flow-task" if depth == 4 else None
     if table == "head":
         return None if is_map and depth < 4 else "last-writer"
-    return "max" if table == "rates" and not is_map else None
+    return "last-writer" if table == "rates" and depth == 4 else None
 
 
 RESERVED: dict[str, Rule] = {
