@@ -383,7 +383,7 @@ class Versioned(TrackedBranch):
 
     def flows(self) -> list[FlowRun]:
         """Return the runs of flows in this state, without their flows."""
-        return [self.flow(key=key) for key in flows.run_keys(self)]
+        return flows.open_runs(self, backend=self.repo.backend, open_state=self._open)
 
     def expire(self, after: Duration | None) -> None:
         """Let this state disappear when nothing was committed to it for so long; None: never.
@@ -577,6 +577,7 @@ class Repo(BareRepo):
         self.backend.resolvers |= {  # these rooms are loaded when there is something to merge
             "team-proposal": lambda *sides: teams.merge_proposals(*sides),  # noqa: PLW0108 - lazy
             "flow-task": lambda *sides: flows.merge_tasks(*sides),  # noqa: PLW0108 - lazy
+            "flow-plan": lambda _, merged, __: flows.plan_fault(merged),
         }
         self._states: WeakValueDictionary[int, Versioned] = WeakValueDictionary()
         environment.call_at_exit(self._warn_of_staged)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         ThreadExecutor,
     )
     from otolith.flows.flow_definition import Flow, FlowTask, TaskSpec
-    from otolith.flows.flow_run import FlowRun, open_run
+    from otolith.flows.flow_run import FlowRun, open_run, open_runs
     from otolith.flows.forecast import Forecast
     from otolith.flows.graph import Schedule, TaskGraph
     from otolith.flows.jobs import JobEnd, TaskContext, TaskJob
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
         simulate,
         what_if,
     )
-    from otolith.flows.storage import branches_of_tasks, merge_tasks, run_keys
+    from otolith.flows.storage import branches_of_tasks, merge_tasks, plan_fault, run_keys
     from otolith.flows.store_worker import StoreWorker, WorkProgress, WorkReport
 
 __all__ = [
@@ -107,6 +107,8 @@ __all__ = [
     "mermaid",
     "open_executor",
     "open_run",
+    "open_runs",
+    "plan_fault",
     "report_html",
     "run_keys",
     "simulate",
@@ -123,14 +125,14 @@ _HOME = {
     **dict.fromkeys(["Schedule", "TaskGraph"], "graph"),
     **dict.fromkeys(["TaskJob", "JobEnd", "TaskContext"], "jobs"),
     **dict.fromkeys(["STATUSES", "TASK_TABLE", "TaskRecord"], "lifecycle"),
-    **dict.fromkeys(["FlowRun", "open_run"], "flow_run"),
+    **dict.fromkeys(["FlowRun", "open_run", "open_runs"], "flow_run"),
     **dict.fromkeys(["RunProgress", "TaskChange", "TaskView"], "run_views"),
     **dict.fromkeys(
         ["FlowPicture", "TaskTimes", "gantt_svg", "graph_svg", "mermaid", "report_html"], "pictures"
     ),
     **dict.fromkeys(["Bottleneck", "Estimate", "Timeline", "WhatIf", "Work"], "schedules"),
     **dict.fromkeys(["best_priorities", "bottlenecks", "eta", "simulate", "what_if"], "schedules"),
-    **dict.fromkeys(["branches_of_tasks", "merge_tasks", "run_keys"], "storage"),
+    **dict.fromkeys(["branches_of_tasks", "merge_tasks", "plan_fault", "run_keys"], "storage"),
     **dict.fromkeys(["StoreWorker", "WorkProgress", "WorkReport"], "store_worker"),
     "Forecast": "forecast",
     "ProgressLine": "progress_line",

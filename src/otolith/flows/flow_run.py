@@ -58,7 +58,7 @@ from otolith.flows.redo import done_again
 from otolith.flows.run_views import RunProgress, TaskChange, TaskView, task_changes
 from otolith.flows.run_worker import RunWorker
 from otolith.flows.schedules import Bottleneck, Estimate, WhatIf
-from otolith.flows.storage import HEAD, StoredFlow
+from otolith.flows.storage import HEAD, StoredFlow, run_keys
 from otolith.shapes import NOTHING, check_argument
 
 R = TypeVar("R")
@@ -699,3 +699,13 @@ def open_run(
     else:
         run._look()  # noqa: SLF001 - of this module
     return run
+
+
+def open_runs(
+    state: StateReader,
+    *,
+    backend: Backend | None = None,
+    open_state: Callable[[str], Branch] | None = None,
+) -> list[FlowRun]:
+    """Return all runs of a state, without their flows; none is read before it is asked for."""
+    return [FlowRun(state, key, backend=backend, open_state=open_state) for key in run_keys(state)]

@@ -9,7 +9,8 @@
                      branches / <name> branches on which tasks work: see `TaskBranch`
 
 A task without a record is pending. When two branches merge, tasks that only one of them had are as
-they are there; of a task that both had, `merge_tasks` decides.
+they are there; of a task that both had, `merge_tasks` decides. Plans to which both have added are
+merged task by task; if `plan_fault` has something against the whole, it is a conflict about `plan`.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ from typing import Any
 
 from otolith import shapes
 from otolith.core import FLOWS, Branch, Path, StateReader, digest
-from otolith.errors import BadValue, Corrupt, Error, KeyNotFound
+from otolith.errors import BadValue, Corrupt, Error, Invalid, KeyNotFound
 from otolith.flows.flow_definition import TaskSpec
+from otolith.flows.graph import TaskGraph
 from otolith.flows.lifecycle import HELD, TaskRecord
 from otolith.shapes import Shape
 from otolith.types import short_repr
@@ -303,6 +305,20 @@ def merge_tasks(base: Any, ours: Any, theirs: Any) -> Any:
     if mine.status == yours.status == "done" and mine.product == yours.product:
         return min(mine, yours, key=lambda each: (each.ended, each.worker)).to_data()
     return NotImplemented
+
+
+def plan_fault(plan: object) -> str:
+    """Return why the plan of a run makes no sense as a whole; "" if it does.
+
+    Two branches that have both added tasks can have made, together, tasks that wait for each other.
+    """
+    pairs = plan.items() if isinstance(plan, dict) else ()
+    try:
+        specs = {str(name): TaskSpec.from_data(str(name), data) for name, data in pairs}
+        TaskGraph({name: spec.waits_for for name, spec in specs.items()})
+    except (Corrupt, Invalid, KeyNotFound) as error:
+        return f"the plan of both sides together cannot be done: {error.message}"
+    return ""
 
 
 def _progress(record: TaskRecord) -> tuple[object, ...]:

@@ -38,7 +38,8 @@ _LEAST_WORDS = 24  # letters of an error in a table
 _DEEPEST = 20  # levels of a tree
 _COLOURS = {
     "done": "green", "skipped": "green", "failed": "red", "cancelled": "red", "waiting": "yellow",
-    "paused": "yellow", "left": "yellow", "running": "cyan", "leased": "cyan", "checking": "cyan",
+    "corrupt": "red", "paused": "yellow", "left": "yellow", "running": "cyan", "leased": "cyan",
+    "checking": "cyan",
 }  # fmt: skip
 
 
@@ -103,7 +104,7 @@ def run_rows(runs: Iterable[tuple[str, RunProgress]], *, has_sessions: bool) -> 
             _status(each.status),
             f"{each.done:,} of {each.total:,}",
             f"{each.percent:.0f}",
-            format_time(each.created),
+            format_time(each.created) if each.created else "",
         ]
         rows.append([escape(session), *row] if has_sessions else row)
     return rows

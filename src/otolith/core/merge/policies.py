@@ -106,6 +106,14 @@ def _flow_policy(path: Path, *, is_map: bool) -> str | None:
     return "last-writer" if table == "rates" and depth == 4 else None
 
 
+def whole_check(path: Path) -> str | None:
+    """Return the name of the resolver that checks a map which was put together from both sides.
+
+    It gets the merged map twice, and returns why the whole makes no sense, or an empty text.
+    """
+    return "flow-plan" if path[0] == FLOWS and path[2:] == ("plan",) else None
+
+
 RESERVED: dict[str, Rule] = {
     # An alias is checked when it is read, so either side will do.
     ALIASES: lambda path, *, is_map: None if is_map else "last-writer",
