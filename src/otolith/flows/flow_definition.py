@@ -15,14 +15,11 @@ check and its condition are code, which a worker finds in the flow by the name o
 
 from __future__ import annotations
 
-import ast
 import inspect
-import sys
-import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from functools import cached_property
-from types import CodeType
+from importlib import import_module
 from typing import Any, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
 from msgspec import Struct
@@ -31,6 +28,7 @@ from msgspec.structs import astuple
 from otolith.core import digest
 from otolith.durations import Duration, duration_microseconds
 from otolith.errors import Exists, Invalid, KeyNotFound
+from otolith.flows.code_identity import code_text
 from otolith.flows.graph import TaskGraph
 from otolith.shapes import FUNCTION, NOTHING, check_argument, sound
 from otolith.types import short_repr
@@ -194,11 +192,11 @@ class FlowTask:
             return {}
 
     def code(self) -> bytes:
-        """Return a digest of the code of the function, which no comment and no place changes."""
+        """Return a digest of the code of the function: see `code_identity.py`."""
         if self.function is None:
             return b""
         own = getattr(self.function, "code_text", None)
-        text = _code_text(self.function) if own is None else str(own())
+        text = code_text(self.function) if own is None else str(own())
         return digest(text.encode("utf-8", "replace"))[:_CODE_BYTES]
 
     @property
@@ -448,8 +446,11 @@ def _made_of(name: str, spec: TaskSpec) -> FlowTask:
 
 
 def _find_task(module: str, path: str) -> FlowTask:
-    """Return the task that a function became, in another process."""
-    found: Any = sys.modules.get(module) or __import__(module, fromlist=["*"])
+    """Return the task that a function became, in another process.
+
+    Another thread may be about to import the module: `import_module` waits until it has.
+    """
+    found: Any = import_module(module)
     for part in path.split("."):
         found = getattr(found, part, None)
     if not isinstance(found, FlowTask):
@@ -510,30 +511,3 @@ def _microseconds(time: object, name: str, *, zero: bool = False) -> int:
             hint="give a text with a unit (us, ms, s, m, h, d), seconds or a timedelta",
         )
     return found
-
-
-def _code_text(function: Any) -> str:
-    """Return the code of a function as text, without comments, decorators and its docstring."""
-    inner = inspect.unwrap(function)
-    while hasattr(inner, "func"):  # a partial
-        inner = inner.func
-    try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(inner)))
-        made = next(each for each in ast.walk(tree) if isinstance(each, _FUNCTIONS))
-    except (OSError, TypeError, SyntaxError, StopIteration):
-        code = getattr(inner, "__code__", None)
-        return _compiled_text(code) if code is not None else repr(type(inner))
-    made.decorator_list = []
-    if ast.get_docstring(made, clean=False) is not None:
-        made.body = made.body[1:] or [ast.Pass()]
-    return ast.unparse(made)
-
-
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-
-
-def _compiled_text(code: CodeType) -> str:
-    """Return what a function without source does, as far as its code object tells."""
-    inner = [_compiled_text(each) for each in code.co_consts if isinstance(each, CodeType)]
-    plain = [repr(each) for each in code.co_consts if not isinstance(each, CodeType)]
-    return repr((code.co_code, code.co_names, plain, inner))
