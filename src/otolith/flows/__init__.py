@@ -21,6 +21,7 @@ from otolith.lazy import door
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
+    from otolith.flows.bottlenecks import Bottleneck, Halt, bottlenecks
     from otolith.flows.executors import (
         Executor,
         InlineExecutor,
@@ -29,11 +30,12 @@ if TYPE_CHECKING:
         ThreadExecutor,
     )
     from otolith.flows.flow_definition import Flow, FlowTask, TaskSpec
-    from otolith.flows.flow_run import FlowRun, open_run, open_runs
+    from otolith.flows.flow_run import FlowRun
     from otolith.flows.forecast import Forecast
     from otolith.flows.graph import Schedule, TaskGraph
     from otolith.flows.jobs import JobEnd, TaskContext, TaskJob
     from otolith.flows.lifecycle import STATUSES, TASK_TABLE, TaskRecord
+    from otolith.flows.open_run import open_run, open_runs
     from otolith.flows.pictures import (
         FlowPicture,
         TaskTimes,
@@ -47,13 +49,11 @@ if TYPE_CHECKING:
     from otolith.flows.remote_executors import DaskExecutor, DbosExecutor, open_executor
     from otolith.flows.run_views import RunProgress, TaskChange, TaskView
     from otolith.flows.schedules import (
-        Bottleneck,
         Estimate,
         Timeline,
         WhatIf,
         Work,
         best_priorities,
-        bottlenecks,
         eta,
         simulate,
         what_if,
@@ -74,6 +74,7 @@ __all__ = [
     "FlowRun",
     "FlowTask",
     "Forecast",
+    "Halt",
     "InlineExecutor",
     "JobEnd",
     "JobHandle",
@@ -125,15 +126,17 @@ _HOME = {
     **dict.fromkeys(["Schedule", "TaskGraph"], "graph"),
     **dict.fromkeys(["TaskJob", "JobEnd", "TaskContext"], "jobs"),
     **dict.fromkeys(["STATUSES", "TASK_TABLE", "TaskRecord"], "lifecycle"),
-    **dict.fromkeys(["FlowRun", "open_run", "open_runs"], "flow_run"),
+    **dict.fromkeys(["open_run", "open_runs"], "open_run"),
     **dict.fromkeys(["RunProgress", "TaskChange", "TaskView"], "run_views"),
     **dict.fromkeys(
         ["FlowPicture", "TaskTimes", "gantt_svg", "graph_svg", "mermaid", "report_html"], "pictures"
     ),
-    **dict.fromkeys(["Bottleneck", "Estimate", "Timeline", "WhatIf", "Work"], "schedules"),
-    **dict.fromkeys(["best_priorities", "bottlenecks", "eta", "simulate", "what_if"], "schedules"),
+    **dict.fromkeys(["Estimate", "Timeline", "WhatIf", "Work"], "schedules"),
+    **dict.fromkeys(["Bottleneck", "Halt", "bottlenecks"], "bottlenecks"),
+    **dict.fromkeys(["best_priorities", "eta", "simulate", "what_if"], "schedules"),
     **dict.fromkeys(["branches_of_tasks", "merge_tasks", "plan_fault", "run_keys"], "storage"),
     **dict.fromkeys(["StoreWorker", "WorkProgress", "WorkReport"], "store_worker"),
+    "FlowRun": "flow_run",
     "Forecast": "forecast",
     "ProgressLine": "progress_line",
     "WorkerPresence": "presence",

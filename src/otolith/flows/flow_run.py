@@ -28,6 +28,7 @@ from otolith.errors import (
     ReadOnly,
 )
 from otolith.flows.board import Board
+from otolith.flows.bottlenecks import Bottleneck
 from otolith.flows.decomposition import (
     MOST_PROPOSED,
     Approval,
@@ -57,11 +58,13 @@ from otolith.flows.progress_line import ProgressLine, shows_progress
 from otolith.flows.redo import done_again
 from otolith.flows.run_views import RunProgress, TaskChange, TaskView, task_changes
 from otolith.flows.run_worker import RunWorker
-from otolith.flows.schedules import Bottleneck, Estimate, WhatIf
-from otolith.flows.storage import HEAD, StoredFlow, run_keys
+from otolith.flows.schedules import Estimate, WhatIf
+from otolith.flows.storage import HEAD, StoredFlow
 from otolith.shapes import NOTHING, check_argument
 
 R = TypeVar("R")
+
+_GOES_ON = ("running", "waiting", "paused")
 
 
 class FlowRun:
@@ -261,7 +264,7 @@ class FlowRun:
             slots = sum(each["slots"] for each in self.workers().values()) or max(board.slots, 1)
         head = self._state.commit if isinstance(self._state, Snapshot) else self._journal.head
         now = 0 if head is None else head.time
-        if self._backend is not None and self.status == "running":
+        if self._backend is not None and self.status in _GOES_ON:
             now = max(now, self._backend.clock())
         return Forecast(board, now=now, slots=check_slots(slots))
 
@@ -445,7 +448,7 @@ class FlowRun:
             for number, record in found.items():
                 self._record(board, stored, board.graph.names[number], record)
             if board.head.status == "cancelled":
-                stored.put(board.head.as_status("open").to_data(), HEAD)
+                stored.put(board.head.as_status("open", "", self._now()).to_data(), HEAD)
             return [board.graph.names[each] for each in found]
 
         names = ", ".join(map(task_name, tasks)) or "what failed"
@@ -468,7 +471,7 @@ class FlowRun:
                 new = board.records[number].after(name, "cancel", error=why)
                 self._record(board, stored, name, new)
             if not tasks:
-                stored.put(board.head.as_status("cancelled", why).to_data(), HEAD)
+                stored.put(board.head.as_status("cancelled", why, self._now()).to_data(), HEAD)
 
         names = ", ".join(map(task_name, tasks)) or "cancelled"
         self._change(cancel, f"{self.key}: {'cancels ' if tasks else ''}{names}")
@@ -488,7 +491,7 @@ class FlowRun:
             assert board.head is not None
             if status == "paused" and board.head.status == "cancelled":
                 raise Invalid(f"run {self.key} was cancelled", hint="run.resume() lets it go on")
-            stored.put(board.head.as_status(status, why).to_data(), HEAD)
+            stored.put(board.head.as_status(status, why, self._now()).to_data(), HEAD)
 
         self._change(set_status, f"{self.key}: {'goes on' if status == 'open' else status}")
 
@@ -503,8 +506,10 @@ class FlowRun:
         self.expand(None, [FlowTask(own, goal=question, after=after)])
         return own
 
-    def answer(self, task: FlowTask | str, answer: object) -> None:
+    def answer(self, task: FlowTask | str, answer: object, *, by: str | None = None) -> None:
         """Answer what a task asks. One for a person is done then; another is called again.
+
+        The record of the task says when, and `by` whom: by default the author of commits.
 
         Raises:
             KeyNotFound: the run has no such task.
@@ -512,8 +517,10 @@ class FlowRun:
             BadValue: the answer cannot be stored.
             Invalid: it asks whether to add tasks, which needs True or False, or they cannot be.
         """
+        check_argument(by, "by", (str, NOTHING), "a name")
 
         def give(board: Board, stored: StoredFlow) -> None:
+            now = self._now()
             number = self._number(board, task)
             name, record, spec = (
                 board.graph.names[number],
@@ -521,13 +528,14 @@ class FlowRun:
                 board.specs[number],
             )
             if not spec.call and board.is_ready(number):
-                record = record.after(name, "unlock", "ask", question=spec.goal)
+                record = record.after(name, "unlock", "ask", question=spec.goal, asked=now)
             if record.status != "waiting":
                 raise IllegalTransition(
                     f"task {name} is {record.status}, and asks nothing",
                     state=record.status, event="answer", allowed=(),
                 )  # fmt: skip
-            now = self._now()
+            who = self._backend_of().author if by is None else by
+            record = record.after(name, answered=now, answered_by=who)
             if spec.call:
                 answers = {**record.answers, record.question: answer}
                 record = record.after(name, "answer", answers=answers, question="")
@@ -669,43 +677,3 @@ class FlowRun:
             stored.put_plan(outdated(board, flow).items())
 
         self._change(add, f"{self.key}: a newer version of {flow.name}")
-
-
-def open_run(
-    state: StateReader,
-    flow: Flow | None,
-    key: str | None,
-    inputs: Mapping[str, Any],
-    *,
-    backend: Backend | None = None,
-    open_state: Callable[[str], Branch] | None = None,
-) -> FlowRun:
-    """Return a run of a state; begin it if there is none, and a flow is given.
-
-    Raises:
-        KeyNotFound: there is no run of this key.
-        Invalid: the inputs do not fit.
-    """
-    check_argument(flow, "flow", (Flow, NOTHING), "a Flow")
-    check_argument(key, "key", (str, NOTHING), "a text")
-    if flow is None and key is None:
-        raise Invalid("flow: give a flow, or the key of a run", hint="state.flows() lists the runs")
-    own = flow.name if key is None and flow is not None else str(key)
-    run = FlowRun(state, own, flow, backend=backend, open_state=open_state)
-    if flow is not None:
-        run.begin(flow, inputs)
-    elif inputs:
-        raise Invalid("inputs are given without a flow", hint=f"state.flow(flow, key={own!r}, …)")
-    else:
-        run._look()  # noqa: SLF001 - of this module
-    return run
-
-
-def open_runs(
-    state: StateReader,
-    *,
-    backend: Backend | None = None,
-    open_state: Callable[[str], Branch] | None = None,
-) -> list[FlowRun]:
-    """Return all runs of a state, without their flows; none is read before it is asked for."""
-    return [FlowRun(state, key, backend=backend, open_state=open_state) for key in run_keys(state)]

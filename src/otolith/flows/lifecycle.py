@@ -89,6 +89,9 @@ class TaskRecord(Struct, frozen=True, gc=False):
     feedback: str = ""  # why the last attempt was not good enough
     question: str = ""
     answers: Mapping[str, Any] = {}
+    asked: int = 0  # when it asked last
+    answered: int = 0
+    answered_by: str = ""
     memo: bytes = b""  # a digest of what the result was made from
     code: bytes = b""  # a digest of the function that made it
     product: bytes = b""  # a digest of the result

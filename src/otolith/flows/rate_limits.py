@@ -102,3 +102,8 @@ class RateLimits:
             count, _ = self._rates[name]
             own = self._own.setdefault(name, deque(maxlen=count))
             own.append(self._clock())
+
+
+def rates_in_seconds(rates: Mapping[str, Rate]) -> dict[str, tuple[int, float]]:
+    """Return rates with their times in seconds."""
+    return {name: (count, unit / _MICROSECONDS) for name, (count, unit) in rates.items()}

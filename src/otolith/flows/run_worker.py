@@ -341,7 +341,7 @@ class RunWorker:
         elif end.how == "skipped":
             self._put(number, record.after(name, "skip", error=""), touched)
         elif end.how == "asked":
-            self._put(number, record.after(name, "ask", question=end.text), touched)
+            self._put(number, record.after(name, "ask", question=end.text, asked=now), touched)
         elif end.how == "lost":
             self._lose(number, now, touched, end.text)
         else:
@@ -435,7 +435,7 @@ class RunWorker:
             seconds = max(seconds, self._rates.seconds_to_wait(spec.needs))
             has_slot = len(leased) < free
             if not spec.call:
-                asked = record.after(name, "unlock", "ask", question=spec.goal)
+                asked = record.after(name, "unlock", "ask", question=spec.goal, asked=now)
                 self._put(number, asked, touched)
             elif task is None:
                 self._missing.add(spec.call)
@@ -450,15 +450,7 @@ class RunWorker:
                 if record.product and record.memo == memo:  # it was made from the same before
                     self._put(number, record.after(name, "keep", ended=now), touched)
                     continue
-                new = record.after(
-                    name,
-                    *(("unlock", "lease", "start") if has_slot else ("unlock", "lease")),
-                    worker=self._worker,
-                    attempt=record.attempt + 1,
-                    began=now if has_slot else 0,
-                    waited=max(0, now - self._ready_since(number)),
-                    not_before=0,
-                )
+                new = self._begun(number, now, has_slot=has_slot)
                 self._put(number, new, touched)
                 self._rates.use(spec.needs)
                 leased.append(TaskLease(number, new.attempt, task, memo, code, made_from))
@@ -466,6 +458,19 @@ class RunWorker:
                     break
         self._rates.put(self._stored)
         return leased
+
+    def _begun(self, number: int, now: int, *, has_slot: bool) -> TaskRecord:
+        """Return the record of a task that this worker begins, or has leased to begin it soon."""
+        name, record = self.board.graph.names[number], self.board.records[number]
+        return record.after(
+            name,
+            *(("unlock", "lease", "start") if has_slot else ("unlock", "lease")),
+            worker=self._worker,
+            attempt=record.attempt + 1,
+            began=now if has_slot else 0,
+            waited=max(0, now - self._ready_since(number)),
+            not_before=0,
+        )
 
     def _ahead(self) -> int:
         """Return how many tasks to lease beyond the slots: some, if they are shorter than a commit.

@@ -32,7 +32,11 @@ HEAD, INPUTS, PLAN, TASKS, RESULTS, RATES = "head", "inputs", "plan", "tasks", "
 BRANCHES = "branches"
 _HEAD: Shape = {"flow": str, "created": int}
 _BRANCH: Shape = {"task": str, "key": str, "of": str, "at": str, "number": int, "is_closed": bool}
-_HEAD_MORE: Shape = {"status": str, "why": str, "resources": dict, "rates": dict, "edited": str}
+_HEAD_MORE: Shape = {
+    "status": str, "why": str, "resources": dict, "rates": dict, "edited": str, "since": int,
+    "pauses": list,
+}  # fmt: skip
+_MOST_PAUSES = 50
 _PRODUCT_BYTES = 8
 _BATCH = 1000
 RUN_STATUSES = ("open", "paused", "cancelled")
@@ -49,11 +53,16 @@ class RunHead:
     why: str = ""
     resources: Mapping[str, int] = field(default_factory=dict)
     rates: Mapping[str, Any] = field(default_factory=dict)
+    since: int = 0
+    """When it was paused or cancelled; 0 while it is open."""
+    pauses: tuple[tuple[int, int], ...] = ()
+    """When nothing began, from and until: the last ones."""
 
     def to_data(self) -> dict[str, Any]:
         """Return the head as plain data."""
         found: dict[str, Any] = {"flow": self.flow, "created": self.created, "status": self.status}
-        more = {"why": self.why, "resources": self.resources, "rates": self.rates}
+        more: dict[str, Any] = {"why": self.why, "resources": self.resources, "rates": self.rates}
+        more |= {"since": self.since, "pauses": [[*each] for each in self.pauses]}
         return found | {
             name: dict(value) if isinstance(value, Mapping) else value
             for name, value in more.items()
@@ -76,13 +85,22 @@ class RunHead:
             name: tuple(shapes.items(each, f"a rate of {what}", int, int))
             for name, each in rates.items()
         }
+        pauses = [
+            tuple(shapes.items(each, f"a pause of {what}", int, int))
+            for each in shapes.several(found.get("pauses", []), f"the pauses of {what}", list)
+        ]
         if found.get("status", "open") not in RUN_STATUSES:
             raise Corrupt(f"{what} is {found['status'][:80]!r}", hint="run otolith fsck")
-        return cls(**{**found, "resources": resources, "rates": pairs})
+        return cls(**{**found, "resources": resources, "rates": pairs, "pauses": tuple(pauses)})
 
-    def as_status(self, status: str, why: str = "") -> RunHead:
-        """Return the head with another status."""
-        return replace(self, status=status, why=why)
+    def as_status(self, status: str, why: str, now: int) -> RunHead:
+        """Return the head with another status, from now on."""
+        pauses, since = self.pauses, self.since or now
+        if status == "open" and self.since:
+            pauses, since = (*pauses, (self.since, now))[-_MOST_PAUSES:], 0
+        return replace(
+            self, status=status, why=why, pauses=pauses, since=0 if status == "open" else since
+        )
 
 
 @dataclass(frozen=True, slots=True)

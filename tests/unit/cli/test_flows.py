@@ -150,6 +150,7 @@ def test_a_task_as_json_is_an_object_of_these_names(place):
     assert tasks["pay"].keys() == {
         "name", "status", "after", "call", "goal", "attempt", "failures", "lost", "worker", "began",
         "ended", "waited", "ran", "retried", "error", "feedback", "question",
+        "asked", "answered", "answered_by",
     }  # fmt: skip
     assert (tasks["pay"]["attempt"], tasks["pay"]["failures"]) == (2, 2)
     assert tasks["pay"]["retried"] > 0

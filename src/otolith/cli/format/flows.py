@@ -6,7 +6,7 @@ seconds:
     run         session, key, flow, status, why, done, total, percent, counts, created, running,
                 questions, failures
     task        name, status, after, call, goal, attempt, failures, lost, worker, began, ended,
-                waited, ran, retried, error, feedback, question
+                waited, ran, retried, error, feedback, question, asked, answered, answered_by
     estimate    low, expected, high
     report      a line of `worker`: kind, session, key, flow, status; and task, run, text with hint
 """
@@ -222,7 +222,7 @@ def task_json(task: TaskView) -> dict[str, Any]:
         **pick(spec, "call", "goal"),
         **pick(record, "attempt", "failures", "lost", "worker", "began", "ended"),
         **{name: getattr(record, name) / 1e6 for name in ("waited", "ran", "retried")},
-        **pick(record, "error", "feedback", "question"),
+        **pick(record, "error", "feedback", "question", "asked", "answered", "answered_by"),
     }
 
 
@@ -245,6 +245,7 @@ def task_lines(run: str, task: TaskView, result: object, *, has_result: bool) ->
         "ran": _span(record.ran),
         "retried": _span(record.retried),
         "asks": escape(record.question),
+        "answered": _answered(task),
         "feedback": escape(record.feedback),
     }
     yield from table([[name, value] for name, value in facts.items() if value])
@@ -253,6 +254,12 @@ def task_lines(run: str, task: TaskView, result: object, *, has_result: bool) ->
     if record.error:
         yield ""
         yield from (click.style(line, fg="red") for line in escape(record.error).splitlines())
+
+
+def _answered(task: TaskView) -> str:
+    record = task.record
+    by = f" by {escape(record.answered_by)}" if record.answered_by else ""
+    return f"{format_time(record.answered)}{by}" if record.answered else ""
 
 
 def _attempts(task: TaskView) -> str:
