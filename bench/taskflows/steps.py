@@ -2,7 +2,8 @@
 
 A step of a chain is one turn of a worker: it commits what the last task returned, and that the next
 one has begun, and calls it. The commit beside it writes the same three values into a state of the
-same size, as a program does that keeps such records itself. The INSERT writes as many bytes as a
+same size, as a program does that keeps such records itself: through handles, whose cost does not grow
+with what the state holds. The INSERT writes as many bytes as a
 step adds to the store. All take turns, in one process.
 """
 
@@ -175,12 +176,13 @@ def same_changes(url: str, sizes: Sizes, durability: str) -> Iterator[Step]:
         state["plan"] = {name: {"call": "t0", "after": [name]} for name in names}
         state["tasks"], state["results"] = {}, {}
         state.commit()
+        tasks, results = state.map("tasks"), state.map("results")
 
         def commit() -> None:
             number = next(numbers)
-            state["tasks", names[number]] = {**done, "ended": (1 << 50) + number}
-            state["tasks", names[number + 1]] = begun.to_data()
-            state["results", names[number]] = _TEXT % number
+            tasks[names[number]] = {**done, "ended": (1 << 50) + number}
+            tasks[names[number + 1]] = begun.to_data()
+            results[names[number]] = _TEXT % number
             state.commit(f"t{number} returned")
 
         yield commit

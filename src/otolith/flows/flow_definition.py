@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from functools import cached_property
 from importlib import import_module
-from typing import Any, TypeAlias, TypedDict, TypeVar, Unpack, overload
+from typing import Any, TypeAlias, TypedDict, TypeVar, Unpack, get_type_hints, overload
 
 from msgspec import Struct
 from msgspec.structs import astuple
@@ -190,6 +190,17 @@ class FlowTask:
             return inspect.signature(self.function).parameters
         except (TypeError, ValueError):  # of some functions in C
             return {}
+
+    @cached_property
+    def result_hint(self) -> Any:
+        """What the function says that it returns; None if it says nothing, or what is not there."""
+        function = self.function
+        if function is None or not getattr(function, "__annotations__", {}).get("return"):
+            return None
+        try:
+            return get_type_hints(function).get("return")
+        except Exception:  # noqa: BLE001 - it names what is not there at run time
+            return None
 
     def code(self) -> bytes:
         """Return a digest of the code of the function: see `code_identity.py`."""

@@ -265,6 +265,8 @@ class StoredFlow:
     def put_plan(self, specs: Iterable[tuple[str, TaskSpec]]) -> None:
         """Stage tasks of the plan: a new plan as a whole, others one by one."""
         pairs = sorted(specs, key=lambda pair: pair[0])
+        if not pairs:
+            return
         if self.cell(PLAN) is not None:
             for name, spec in pairs:
                 self.put(spec.to_data(), PLAN, name)
