@@ -2,9 +2,9 @@
 
 A step of a chain is one turn of a worker: it commits what the last task returned, and that the next
 one has begun, and calls it. The commit beside it writes the same three values into a state of the
-same size, as a program does that keeps such records itself: through handles, whose cost does not grow
-with what the state holds. The INSERT writes as many bytes as a
-step adds to the store. All take turns, in one process.
+same size, as a program does that keeps such records itself: through handles, whose cost does not
+grow with what the state holds. The INSERT writes as many bytes as a step adds to the store. All
+take turns, in one process.
 """
 
 from __future__ import annotations

@@ -53,10 +53,8 @@ def expanded(
         raise KeyNotFound(f"run {key} has no task {parent!r}", hint="run.tasks() lists them")
     specs = _new_specs(board, key, parent, tasks, functions)
     later = {} if parent is None else _later(board, parent, specs)
-    pairs = zip(board.graph.names, board.specs, strict=True)
-    graph = TaskGraph({name: spec.waits_for for name, spec in pairs})
     links = [(name, each) for each, spec in later.items() for name in specs if name in spec.also]
-    graph.add({name: spec.after for name, spec in specs.items()}, links)
+    graph = board.graph.grown({name: spec.after for name, spec in specs.items()}, links)
     for name, spec in specs.items():
         check_back_to(graph, name, spec)
         check_needs(name, spec, board.head.resources)

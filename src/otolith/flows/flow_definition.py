@@ -23,7 +23,7 @@ from importlib import import_module
 from typing import Any, TypeAlias, TypedDict, TypeVar, Unpack, get_type_hints, overload
 
 from msgspec import Struct
-from msgspec.structs import astuple
+from msgspec.structs import astuple, replace
 
 from otolith.core import digest
 from otolith.durations import Duration, duration_microseconds
@@ -84,6 +84,10 @@ class TaskSpec(Struct, frozen=True, gc=False):
     def waits_for(self) -> tuple[str, ...]:
         """All that it comes after."""
         return (*self.after, *self.also)
+
+    def only_waits_for_more(self, other: TaskSpec) -> bool:
+        """Tell whether another spec differs in nothing but that it waits for more subtasks."""
+        return {*self.also} <= {*other.also} and replace(other, also=self.also) == self
 
 
 _EMPTY = TaskSpec()

@@ -190,6 +190,11 @@ class StoredFlow:
         found = [(name, TaskSpec.from_data(name, data)) for name, data in self._entries(PLAN)]
         yield from sorted(found, key=lambda pair: pair[1].number)
 
+    def spec(self, name: str) -> TaskSpec | None:
+        """Return a task of the plan; None if it is not there."""
+        cell = self.cell(PLAN, name)
+        return None if cell is None else TaskSpec.from_data(name, self.state.cells.load(cell))
+
     def records(self) -> Iterator[tuple[str, TaskRecord]]:
         """Yield what has happened to tasks."""
         for name, data in self._entries(TASKS):
