@@ -45,7 +45,7 @@ if TYPE_CHECKING:
         report_html,
     )
     from otolith.flows.presence import WorkerPresence
-    from otolith.flows.progress_line import ProgressLine
+    from otolith.flows.progress_line import ExpectedEnd, ProgressLine, path_text, seconds_text
     from otolith.flows.remote_executors import DaskExecutor, DbosExecutor, open_executor
     from otolith.flows.run_views import RunProgress, TaskChange, TaskView
     from otolith.flows.schedules import (
@@ -69,6 +69,7 @@ __all__ = [
     "DbosExecutor",
     "Estimate",
     "Executor",
+    "ExpectedEnd",
     "Flow",
     "FlowPicture",
     "FlowRun",
@@ -109,9 +110,11 @@ __all__ = [
     "open_executor",
     "open_run",
     "open_runs",
+    "path_text",
     "plan_fault",
     "report_html",
     "run_keys",
+    "seconds_text",
     "simulate",
     "what_if",
 ]
@@ -138,7 +141,7 @@ _HOME = {
     **dict.fromkeys(["StoreWorker", "WorkProgress", "WorkReport"], "store_worker"),
     "FlowRun": "flow_run",
     "Forecast": "forecast",
-    "ProgressLine": "progress_line",
+    **dict.fromkeys(["ExpectedEnd", "ProgressLine", "path_text", "seconds_text"], "progress_line"),
     "WorkerPresence": "presence",
 }
 

@@ -54,7 +54,7 @@ from otolith.flows.lifecycle import SETTLED, TaskRecord
 from otolith.flows.new_run import check_begin, check_inputs, put_run
 from otolith.flows.pictures import FlowPicture
 from otolith.flows.presence import TTL_SECONDS, WorkerPresence
-from otolith.flows.progress_line import ProgressLine, shows_progress
+from otolith.flows.progress_line import ExpectedEnd, ProgressLine, shows_progress
 from otolith.flows.redo import done_again
 from otolith.flows.run_views import RunProgress, TaskChange, TaskView, task_changes
 from otolith.flows.run_worker import RunWorker
@@ -292,7 +292,8 @@ class FlowRun:
         an `executor` says where. Other processes may work on the run at the same time. It ends when
         nothing can go on: all is done, or what is left has failed or waits for a person. `edited`
         is what to do with results of functions that were edited since, if the flow does not say.
-        `progress` shows a line that grows, by default if standard error is a terminal.
+        `progress` shows a line with how far it is, when it ends and what that hangs on; by default
+        if standard error is a terminal.
 
         Raises:
             CodeEdited: functions were edited since their tasks were done, and nobody has decided.
@@ -303,7 +304,7 @@ class FlowRun:
         self.settle_edited(edited)
         made = InlineExecutor() if workers == 1 else ThreadExecutor(workers)
         chosen = made if executor is None else executor
-        line = ProgressLine(self.progress) if shows_progress(progress) else None
+        line = self._progress_line() if shows_progress(progress) else None
         try:
             with self._presence(chosen.slots, ttl_seconds) as presence:
                 self.worker(chosen, presence).work(
@@ -316,6 +317,13 @@ class FlowRun:
             with self.lock:
                 self._follow()
         return self.progress()
+
+    def _progress_line(self) -> ProgressLine:
+        def look() -> Forecast:
+            with self.lock:
+                return self._forecast(None)
+
+        return ProgressLine(self.progress, more=ExpectedEnd(look).text)
 
     def worker(self, executor: Executor, presence: WorkerPresence) -> RunWorker:
         """Return a worker of the run: `work` makes one, and so does each `otolith worker`."""
