@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         ProcessExecutor,
         ThreadExecutor,
     )
-    from otolith.flows.flow_definition import Flow, FlowTask, TaskSpec
+    from otolith.flows.flow_definition import Flow, FlowTask, Task, TaskSpec
     from otolith.flows.flow_run import FlowRun
     from otolith.flows.forecast import Forecast
     from otolith.flows.graph import Schedule, TaskGraph
@@ -84,6 +84,7 @@ __all__ = [
     "RunProgress",
     "Schedule",
     "StoreWorker",
+    "Task",
     "TaskChange",
     "TaskContext",
     "TaskGraph",
@@ -120,7 +121,7 @@ __all__ = [
 ]
 
 _HOME = {
-    **dict.fromkeys(["Flow", "FlowTask", "TaskSpec"], "flow_definition"),
+    **dict.fromkeys(["Flow", "FlowTask", "Task", "TaskSpec"], "flow_definition"),
     **dict.fromkeys(
         ["Executor", "InlineExecutor", "JobHandle", "ProcessExecutor", "ThreadExecutor"],
         "executors",

@@ -39,7 +39,8 @@ LONGEST_NAME = 200
 MOST_TASKS = 250_000
 TASK, FEEDBACK, RESULTS = "task", "feedback", "results"
 """Parameters that a function may have: its context, why it is tried again, all it comes after."""
-_OWN_NAMES = frozenset({TASK, FEEDBACK, RESULTS, "flow", "key"})
+_KEY = "key"
+"""What `state.flow` takes as the key of a run, and so never as an input."""
 _CODE_BYTES = 8
 
 After: TypeAlias = "FlowTask | str | Iterable[FlowTask | str]"
@@ -225,6 +226,10 @@ class FlowTask:
         return TASK in self.parameters or self.is_run_in_task
 
 
+Task = FlowTask
+"""The same, as it is called in a call: `run.expand(choose, [Task("visa", after="choose")])`."""
+
+
 class Flow:
     """A graph of tasks with functions. What is done of it is a run: `state.flow(flow)`.
 
@@ -290,12 +295,11 @@ class Flow:
         """
         check_argument(task, "task", FlowTask, "a FlowTask")
         self._check_new(task.name)
+        check_count(len(self.tasks) + 1)
         spec = task.spec
         if task.function is None and spec.call and spec.call not in self.functions:
-            raise KeyNotFound(
-                f"task {task.name} calls {spec.call!r}, and the flow has no such function",
-                hint=f"it has: {', '.join(self.functions) or 'none'}",
-            )
+            raise no_function(task.name, spec.call, self.functions)
+        check_parameters(task)
         check_needs(task.name, spec, self.resources)
         self.graph.add({task.name: spec.after})
         self.tasks[task.name] = task
@@ -353,6 +357,63 @@ class Flow:
             raise Invalid(
                 f"flow {self.name} has no input {', '.join(unknown)}", hint=f"it has: {known}"
             )
+
+
+def check_parameters(task: FlowTask) -> None:
+    """Refuse a function with a parameter that no run could give it.
+
+    Raises:
+        Invalid: it takes a `key`, which is that of the run, and gets it from nowhere else.
+    """
+    parameter = task.parameters.get(_KEY)
+    if parameter is None or parameter.default is not parameter.empty:
+        return
+    if _KEY not in task.spec.inputs and _KEY not in task.spec.after:
+        raise Invalid(
+            f"task {task.name} has a parameter {_KEY!r}, and state.flow(…, {_KEY}=…) names the run",
+            hint="give the parameter another name, or a value: inputs={'key': …}",
+        )
+
+
+def no_function(name: str, call: str, functions: Iterable[str]) -> KeyNotFound:
+    """Return the error for a task that calls what the flow does not have."""
+    known = f"functions are: {', '.join(functions) or 'none'}"
+    if call == name:
+        return KeyNotFound(
+            f"task {name!r} has no function: it names none, and the flow has none of its name",
+            hint=f"give it call= with a function of the flow, or goal= for a person; {known}",
+        )
+    return KeyNotFound(
+        f"task {name} calls {call!r}, and the flow has no such function",
+        hint=f"{known}; a task for a person has a goal",
+    )
+
+
+def check_count(count: int) -> None:
+    """Refuse more tasks than a run may have.
+
+    Raises:
+        Invalid: there are too many.
+    """
+    if count > MOST_TASKS:
+        raise Invalid(
+            f"a run has at most {MOST_TASKS:,} tasks, got {count:,}",
+            hint="let one task do many of them, or make several runs",
+        )
+
+
+def listed_tasks(tasks: Iterable[FlowTask], already: int) -> list[FlowTask]:
+    """Return tasks for a run that has some already; of too many, the rest is not made.
+
+    Raises:
+        Invalid: something is no task, or there are too many.
+    """
+    found = list[FlowTask]()
+    for each in tasks:
+        check_argument(each, "a task", FlowTask, "a FlowTask")
+        found.append(each)
+        check_count(already + len(found))
+    return found
 
 
 def check_name(name: object, what: str) -> None:

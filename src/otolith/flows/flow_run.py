@@ -35,6 +35,7 @@ from otolith.flows.decomposition import (
     Proposer,
     approval_task,
     approved,
+    free_name,
     proposed,
 )
 from otolith.flows.executors import Executor, InlineExecutor, ThreadExecutor, check_slots
@@ -45,6 +46,7 @@ from otolith.flows.flow_definition import (
     TaskSpec,
     check_edited,
     check_name,
+    listed_tasks,
     task_name,
 )
 from otolith.flows.forecast import Forecast, write_picture
@@ -506,13 +508,23 @@ class FlowRun:
     def ask(self, question: str, *, name: str | None = None, after: Any = ()) -> str:
         """Ask a person, as a task whose result is the answer; return its name.
 
+        That is the question, on one line, unless a name is given; asked again, it gets a number.
+
         Raises:
             Exists: there is a task of this name.
+            Invalid: the question has no words.
         """
         check_argument(question, "question", str, "a text")
-        own = (question if name is None else name)[:200]
-        self.expand(None, [FlowTask(own, goal=question, after=after)])
-        return own
+        if not question.strip():
+            raise Invalid(f"a question needs words, got {question!r}")
+
+        def add(board: Board, stored: StoredFlow) -> str:
+            own = free_name(question, board.graph) if name is None else name
+            task = FlowTask(own, goal=question, after=after)
+            stored.put_plan(self._expanded(board, None, [task]).items())
+            return own
+
+        return self._change(add, f"{self.key}: asks a person")
 
     def answer(self, task: FlowTask | str, answer: object, *, by: str | None = None) -> None:
         """Answer what a task asks. One for a person is done then; another is called again.
@@ -580,9 +592,7 @@ class FlowRun:
             Invalid: it would close a cycle; what comes after the parent has begun; the run was
                 cancelled, or has too many tasks.
         """
-        new = list(tasks)
-        for each in new:
-            check_argument(each, "a task", FlowTask, "a FlowTask")
+        new = listed_tasks(tasks, len(self.graph))
         under = None if parent is None else task_name(parent)
 
         def add(board: Board, stored: StoredFlow) -> list[str]:

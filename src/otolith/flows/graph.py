@@ -177,7 +177,7 @@ class TaskGraph:
             what = next(what for what, ends in said.items() if not number.keys() >= {*ends})
             raise KeyNotFound(
                 f"{what}, and there is no such task",
-                hint=f"the tasks are: {', '.join([*number][:_SHOWN])}",
+                hint=f"the tasks are: {', '.join(self.names[:_SHOWN]) or 'none'}",
             ) from None
         first, known = len(self.names), self.before
         return before, [

@@ -21,7 +21,7 @@ from time import perf_counter
 from typing import Any, Protocol
 
 from otolith.errors import Error, Invalid, Unsupported
-from otolith.flows.flow_definition import FEEDBACK, RESULTS, TASK, FlowTask
+from otolith.flows.flow_definition import FEEDBACK, RESULTS, TASK, FlowTask, listed_tasks
 from otolith.shapes import check_argument
 from otolith.state import Misfit, type_check
 from otolith.types import short_repr
@@ -109,9 +109,7 @@ class TaskContext:
 
         They are added together with the result, or not at all.
         """
-        for each in tasks:
-            check_argument(each, "a task", FlowTask, "a FlowTask")
-            self._job.parts.append(each)
+        self._job.parts += listed_tasks(tasks, len(self._job.parts))
 
     def ask(self, question: str) -> Any:
         """Return the answer of a person; without one, the task waits, and is called again then."""
