@@ -52,7 +52,7 @@ from otolith.flows.flow_definition import (
 from otolith.flows.forecast import Forecast, write_picture
 from otolith.flows.graph import TaskGraph
 from otolith.flows.in_worker import settle_effect
-from otolith.flows.lifecycle import SETTLED, TaskRecord
+from otolith.flows.lifecycle import SETTLED, TaskRecord, what_helps
 from otolith.flows.new_run import check_begin, check_inputs, put_run
 from otolith.flows.pictures import FlowPicture
 from otolith.flows.presence import TTL_SECONDS, WorkerPresence
@@ -553,6 +553,7 @@ class FlowRun:
                 raise IllegalTransition(
                     f"task {name} is {record.status}, and asks nothing",
                     state=record.status, event="answer", allowed=(),
+                    hint=what_helps(name, record.status),
                 )  # fmt: skip
             who = self._backend_of().author if by is None else by
             record = record.after(name, answered=now, answered_by=who)

@@ -136,9 +136,20 @@ def next_status(name: str, status: str, event: str) -> str:
         allowed = tuple(each for before, each in TASK_TABLE if before == status)
         raise IllegalTransition(
             f"task {name} is {status}, and cannot {_SAID.get(event, event)}",
-            state=status, event=event, allowed=allowed,
+            state=status, event=event, allowed=allowed, hint=what_helps(name, status),
         )  # fmt: skip
     return found
+
+
+def what_helps(name: str, status: str) -> str:
+    """Return what a user can do with a task of a status."""
+    if status in ENDED:
+        return f"run.retry({name!r}) does it again"
+    if status == "waiting":
+        return f"run.answer({name!r}, …) answers what it asks"
+    if status in HELD:
+        return f"a worker has it: wait for its end, or stop it by run.cancel({name!r})"
+    return "run.work() does it when all that it comes after is done"
 
 
 _SAID = {"again": "be done again", "cancel": "be cancelled"}
