@@ -113,3 +113,18 @@ def test_who_ran_a_task_and_how_long_it_waited_is_recorded(state, clock):
     assert all(each.ran < SECOND for each in tasks)  # by the clock of the process
     assert tasks[0].worker == names[0]
     assert len({each.worker for each in tasks}) == 3
+
+
+@pytest.mark.parametrize("needs", [{}, {"mail": 1}])
+def test_a_resource_limits_how_many_short_tasks_are_in_flight(state, needs):
+    flow, most = Flow("short", resources={"mail": 1}), []
+    for number in range(200):
+        flow.task(lambda: 1, name=f"t{number}", needs=needs)
+    run = state.flow(flow)
+    with run._presence(1, 3600.0) as presence:
+        run.worker(InlineExecutor(), presence).work(
+            on_turn=lambda board: most.append(len(board.held))
+        )
+
+    assert run.status == "done"
+    assert max(most) == 1 if needs else max(most) > 1
