@@ -406,7 +406,7 @@ def listed_tasks(tasks: Iterable[FlowTask], already: int) -> list[FlowTask]:
     """Return tasks for a run that has some already; of too many, the rest is not made.
 
     Raises:
-        Invalid: something is no task, or there are too many.
+        Invalid: something else is among them, or there are too many.
     """
     found = list[FlowTask]()
     for each in tasks:
