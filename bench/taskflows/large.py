@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from statistics import median
 from time import perf_counter, process_time
 
@@ -27,6 +28,7 @@ def rows(ground: Ground) -> Iterator[Row]:
         run = runs[0]
         took["progress"] = _timed(run.progress)
         took["path"] = _timed(run.critical_path)
+        grown = [_timed(partial(_expand, run, number))[0] for number in range(_STEPS)]
         worked = state.flow(flow)
         steps, looks = [], []
         with worked._presence(1, 3600.0) as presence:
@@ -50,7 +52,15 @@ def rows(ground: Ground) -> Iterator[Row]:
     yield Row("large-all", work, whole, budget=Budget(1, "s"))
     work = f"{count:,} tasks: progress after one more result"
     yield Row("large-more", work, _figure(looks), budget=Budget(0.01, "s"))
+    work = f"{count:,} tasks: add one with run.expand, and ask for progress, SQLite fast"
+    yield Row("large-expand", work, _figure(grown))
     yield Row("large-step", f"{count:,} tasks: one step, SQLite fast", _figure(steps))
+
+
+def _expand(run: FlowRun, number: int) -> None:
+    """Add a task to a run, and look at it."""
+    run.expand(None, [FlowTask(f"more{number}", call="t0", inputs={"number": number})])
+    run.progress()
 
 
 def layers(count: int) -> Flow:

@@ -1,9 +1,9 @@
 """One durable step of a run: what it costs beside a commit, an INSERT and a step of DBOS.
 
 A step of a chain is one turn of a worker: it commits what the last task returned, and that the next
-one has begun, and calls it. The commit beside it writes the same three values into a state of the
-same size, as a program does that keeps such records itself. The INSERT writes as many bytes as a
-step adds to the store. All take turns, in one process.
+one has begun, and calls it. The commit beside it writes the same three values to as deep places of
+a state of the same size, cell by cell, so that its cost does not grow with what the state holds.
+The INSERT writes as many bytes as a step adds to the store. All take turns, in one process.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from bench.ground import Ground, Sizes, tell
 from bench.peers import connect
 from bench.table import Absent, Budget, Row, against, compared, time_of
 from bench.timing import Samples, Step, alternate
+from otolith.core import Branch
 from otolith.flows import Flow, FlowTask, InlineExecutor, TaskRecord
 from tests.servers.postgres import fresh, postgres_server
 
@@ -171,16 +172,22 @@ def same_changes(url: str, sizes: Sizes, durability: str) -> Iterator[Step]:
     digests = {"memo": bytes(16), "code": bytes(8), "product": bytes(8)}
     done: dict[str, Any] = begun.after("", "return", "accept", ended=1 << 50, **digests).to_data()
     with otolith.open(url, durability=durability) as repo:
-        state = repo.session("bench")
-        state["plan"] = {name: {"call": "t0", "after": [name]} for name in names}
-        state["tasks"], state["results"] = {}, {}
+        state = Branch(repo.backend, "session/bench/main")
+        put = state.cells.put
+        state.write_cell(
+            ("runs", "chain", "plan"),
+            put({name: {"call": "t0", "after": [name]} for name in names}),
+        )
+        state.write_cell(("runs", "chain", "tasks"), put({}))
+        state.write_cell(("runs", "chain", "results"), put({}))
         state.commit()
 
         def commit() -> None:
             number = next(numbers)
-            state["tasks", names[number]] = {**done, "ended": (1 << 50) + number}
-            state["tasks", names[number + 1]] = begun.to_data()
-            state["results", names[number]] = _TEXT % number
+            ended = put({**done, "ended": (1 << 50) + number})
+            state.write_cell(("runs", "chain", "tasks", names[number]), ended)
+            state.write_cell(("runs", "chain", "tasks", names[number + 1]), put(begun.to_data()))
+            state.write_cell(("runs", "chain", "results", names[number]), put(_TEXT % number))
             state.commit(f"t{number} returned")
 
         yield commit

@@ -29,7 +29,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import random
 from tempfile import mkdtemp
-from weakref import WeakMethod, finalize
+from types import MethodType
+from typing import Any
+from weakref import finalize, ref
 
 from otolith.errors import Busy, Denied, Invalid, Unavailable
 
@@ -294,17 +296,19 @@ def hides_resource_warnings() -> bool:
     return False
 
 
-_at_exit: set[WeakMethod[Callable[[], None]]] = set()
+_at_exit: dict[ref[object], Callable[[Any], None]] = {}
 
 
 def call_at_exit(method: Callable[[], None]) -> None:
     """Call a method when the interpreter ends, if its object is still there."""
-    _at_exit.add(WeakMethod(method, _at_exit.discard))
+    assert isinstance(method, MethodType)
+    # No WeakMethod: its callback is in Python, and fails when an object goes after modules have.
+    _at_exit[ref(method.__self__, _at_exit.pop)] = method.__func__
 
 
 @atexit.register
 def _call_methods() -> None:
-    for reference in list(_at_exit):
-        method = reference()
-        if method is not None:
-            method()
+    for reference, function in list(_at_exit.items()):
+        found = reference()
+        if found is not None:
+            function(found)

@@ -275,8 +275,16 @@ class IllegalTransition(Invalid):
 
     kind = "illegal_transition"
 
-    def __init__(self, message: str, *, state: str, event: str, allowed: tuple[str, ...]) -> None:
-        super().__init__(message, hint="send an event that is allowed, or change the chart")
+    def __init__(
+        self,
+        message: str,
+        *,
+        state: str,
+        event: str,
+        allowed: tuple[str, ...],
+        hint: str = "send an event that is allowed, or change the chart",
+    ) -> None:
+        super().__init__(message, hint=hint)
         self.state = state
         self.event = event
         self.allowed = allowed

@@ -394,7 +394,7 @@ class Versioned(TrackedBranch):
 
     def flows(self) -> list[FlowRun]:
         """Return the runs of flows in this state, without their flows."""
-        return [self.flow(key=key) for key in flows.run_keys(self)]
+        return flows.open_runs(self, backend=self.repo.backend, open_state=self._open)
 
     def expire(self, after: Duration | None) -> None:
         """Let this state disappear when nothing was committed to it for so long; None: never.
@@ -571,13 +571,13 @@ class Repo(BareRepo):
             load_limit_bytes=load_limit_bytes or environment.memory_bytes(),
             pauses=environment.pauses,
         )
-        for tag in (Tag.FRAME, Tag.POLARS):
-            self.backend.resolvers[f"tag {int(tag)}"] = merge_frames
         self.backend.resolvers |= {  # these rooms, but for memory, are loaded to merge
+            **{f"tag {int(tag)}": merge_frames for tag in (Tag.FRAME, Tag.POLARS)},
             **memory.RESOLVERS,
             "team-proposal": lambda *sides: teams.merge_proposals(*sides),  # noqa: PLW0108 - lazy
             "flow-task": lambda *sides: flows.merge_tasks(*sides),  # noqa: PLW0108 - lazy
             "profile-purpose": lambda *sides: profiles.merge_purposes(*sides),  # noqa: PLW0108
+            "flow-plan": lambda _, merged, __: flows.plan_fault(merged),
         }
         self._states: WeakValueDictionary[int, Versioned] = WeakValueDictionary()
         environment.call_at_exit(self._warn_of_staged)

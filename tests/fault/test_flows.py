@@ -25,6 +25,7 @@ from tests.servers.postgres import fresh
 
 WORKER = Path(__file__).with_name("flow_worker.py")
 SLOTS, KILLS = 2, 6
+MOST_KILLS, LEAST_KILLS = 8, 300
 
 
 def check(url, log, *, lost_at_most, counted):
@@ -62,16 +63,26 @@ def test_a_worker_that_is_killed_again_and_again(tmp_path, executor):
 
 @pytest.mark.long
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("seed", range(25))
 @pytest.mark.parametrize("store", ["sqlite", "postgres"])
-def test_many_kills(tmp_path, store, seed, request):
-    url = str(tmp_path / "run.db")
-    if store == "postgres":
-        url = fresh(request.getfixturevalue("postgres_url"))
-    killed = killed_and_ended(
-        WORKER, url, tmp_path / "log", SLOTS, "threads", kills=8, chance=random.Random(seed)
-    )
-    check(url, tmp_path / "log", lost_at_most=killed * SLOTS, counted=TASKS // 2)
+def test_many_kills(tmp_path, store, request, record_property):
+    """Only kills count that a worker did not come before: so runs are begun until there are 300."""
+    killed = runs = 0
+    while killed < LEAST_KILLS:
+        folder = tmp_path / f"run-{runs}"
+        folder.mkdir()
+        url = str(folder / "run.db")
+        if store == "postgres":
+            url = fresh(request.getfixturevalue("postgres_url"))
+        chance = random.Random(runs)
+        found = killed_and_ended(
+            WORKER, url, folder / "log", SLOTS, "threads", kills=MOST_KILLS, chance=chance
+        )
+        check(url, folder / "log", lost_at_most=found * SLOTS, counted=TASKS // 2)
+        killed, runs = killed + found, runs + 1
+    record_property(f"kills of workers, {store}", killed)
+    record_property(f"runs in which workers were killed, {store}", runs)
+
+    assert killed >= LEAST_KILLS
 
 
 def started(url, log, slots=SLOTS):
@@ -115,6 +126,41 @@ def test_a_frozen_worker_that_comes_back_is_refused(tmp_path):
     check(url, log, lost_at_most=SLOTS, counted=TASKS // 2)
 
 
+def until(is_so):
+    deadline = time.monotonic() + HANG_SECONDS
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_what_a_worker_returns_that_lost_its_task_is_refused_while_another_works_on_it(tmp_path):
+    """The first is frozen past its lease, and comes back in the middle of the next attempt."""
+    url, folder = str(tmp_path / "run.db"), tmp_path / "said"
+    folder.mkdir()
+    program = Path(__file__).with_name("fence_worker.py")
+    command = [sys.executable, str(program), url, str(folder)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as late:
+        until((folder / f"begun-{late.pid}").exists)
+        late.send_signal(signal.SIGSTOP)
+        try:
+            other = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+            until((folder / f"begun-{other.pid}").exists)
+            (folder / f"go-{late.pid}").touch()
+        finally:
+            late.send_signal(signal.SIGCONT)
+        assert late.stdout is not None
+        assert [late.stdout.readline() for _ in range(2)] == ["ready\n", "refused 1\n"]
+        with otolith.open(url) as repo:
+            record = repo.session("s").flow(key="run").task("hold").record
+            assert (record.status, record.attempt) == ("running", 2)
+        (folder / f"go-{other.pid}").touch()
+        assert other.communicate(timeout=HANG_SECONDS)[0] == "ready\nended\n"
+        late.communicate(timeout=HANG_SECONDS)
+
+    with otolith.open(url) as repo:
+        assert repo.session("s").flow(key="run").result("hold") == other.pid
+
+
 def test_the_shape_is_what_it_says():
     assert TASKS == 1 + WIDTH + 1 + CHAIN
 
@@ -148,6 +194,28 @@ def test_a_clock_that_is_set_holds_no_pause_up(hours):
         assert run.work().status == "done"
         assert time.monotonic() - began < HANG_SECONDS
     assert len(tries) == 3
+
+
+@pytest.mark.parametrize("hours", [-1, 1])
+def test_a_clock_that_is_set_holds_no_rate_up(hours):
+    clock, calls = Clock(), []
+    with otolith.open("memory:", clock=clock) as repo:
+        flow = Flow("f", resources={"api": 9}, rates={"api": "3/100ms"})
+
+        @flow.subtask
+        def ask():
+            calls.append(1)
+            clock.shift = 3600 * hours if len(calls) in (2, 3) else 0
+
+        for number in range(9):
+            flow.add(FlowTask(f"t{number}", call=ask, needs={"api": 1}))
+        began = time.monotonic()
+        progress = (
+            repo.session("s")
+            .flow(flow)
+            .work(is_stopped=lambda: time.monotonic() - began > HANG_SECONDS)
+        )
+    assert progress.status == "done"
 
 
 def test_tasks_of_a_worker_on_another_branch_are_taken_over(tmp_path):

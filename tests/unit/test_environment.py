@@ -307,3 +307,35 @@ def test_a_user_without_a_name_is_called_otolith(monkeypatch):
     monkeypatch.setattr("getpass.getuser", nobody)
 
     assert environment.user_name() == "otolith"
+
+
+LEAVES = """
+import otolith, sys
+from otolith import Flow
+flow = Flow("f")
+flow.task(lambda: 1, name="a")
+with otolith.open("memory:") as repo:
+    repo.session("x").flow(flow).work(workers=int(sys.argv[1]))
+"""
+
+
+@pytest.mark.parametrize("workers", ["1", "4"])
+def test_a_program_that_has_worked_on_a_flow_ends_without_a_word(workers):
+    command = [sys.executable, "-c", LEAVES, workers]
+    ended = subprocess.run(
+        command, capture_output=True, text=True, timeout=HANG_SECONDS, check=True
+    )
+
+    assert (ended.stdout, ended.stderr) == ("", "")
+
+
+def test_what_is_called_at_the_end_does_not_keep_its_object():
+    class Owner:
+        def leave(self) -> None:
+            """Do nothing."""
+
+    before, owner = len(environment._at_exit), Owner()
+    environment.call_at_exit(owner.leave)
+    assert len(environment._at_exit) == before + 1
+    del owner
+    assert len(environment._at_exit) == before

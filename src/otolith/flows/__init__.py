@@ -21,6 +21,7 @@ from otolith.lazy import door
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
+    from otolith.flows.bottlenecks import Bottleneck, Halt, bottlenecks
     from otolith.flows.executors import (
         Executor,
         InlineExecutor,
@@ -28,12 +29,13 @@ if TYPE_CHECKING:
         ProcessExecutor,
         ThreadExecutor,
     )
-    from otolith.flows.flow_definition import Flow, FlowTask, TaskSpec
-    from otolith.flows.flow_run import FlowRun, open_run
+    from otolith.flows.flow_definition import Flow, FlowTask, Task, TaskSpec
+    from otolith.flows.flow_run import FlowRun
     from otolith.flows.forecast import Forecast
     from otolith.flows.graph import Schedule, TaskGraph
     from otolith.flows.jobs import JobEnd, TaskContext, TaskJob
     from otolith.flows.lifecycle import STATUSES, TASK_TABLE, TaskRecord
+    from otolith.flows.open_run import open_run, open_runs
     from otolith.flows.pictures import (
         FlowPicture,
         TaskTimes,
@@ -43,22 +45,20 @@ if TYPE_CHECKING:
         report_html,
     )
     from otolith.flows.presence import WorkerPresence
-    from otolith.flows.progress_line import ProgressLine
+    from otolith.flows.progress_line import ExpectedEnd, ProgressLine, path_text, seconds_text
     from otolith.flows.remote_executors import DaskExecutor, DbosExecutor, open_executor
     from otolith.flows.run_views import RunProgress, TaskChange, TaskView
     from otolith.flows.schedules import (
-        Bottleneck,
         Estimate,
         Timeline,
         WhatIf,
         Work,
         best_priorities,
-        bottlenecks,
         eta,
         simulate,
         what_if,
     )
-    from otolith.flows.storage import branches_of_tasks, merge_tasks, run_keys
+    from otolith.flows.storage import branches_of_tasks, merge_tasks, plan_fault, run_keys
     from otolith.flows.store_worker import StoreWorker, WorkProgress, WorkReport
 
 __all__ = [
@@ -69,11 +69,13 @@ __all__ = [
     "DbosExecutor",
     "Estimate",
     "Executor",
+    "ExpectedEnd",
     "Flow",
     "FlowPicture",
     "FlowRun",
     "FlowTask",
     "Forecast",
+    "Halt",
     "InlineExecutor",
     "JobEnd",
     "JobHandle",
@@ -82,6 +84,7 @@ __all__ = [
     "RunProgress",
     "Schedule",
     "StoreWorker",
+    "Task",
     "TaskChange",
     "TaskContext",
     "TaskGraph",
@@ -107,14 +110,18 @@ __all__ = [
     "mermaid",
     "open_executor",
     "open_run",
+    "open_runs",
+    "path_text",
+    "plan_fault",
     "report_html",
     "run_keys",
+    "seconds_text",
     "simulate",
     "what_if",
 ]
 
 _HOME = {
-    **dict.fromkeys(["Flow", "FlowTask", "TaskSpec"], "flow_definition"),
+    **dict.fromkeys(["Flow", "FlowTask", "Task", "TaskSpec"], "flow_definition"),
     **dict.fromkeys(
         ["Executor", "InlineExecutor", "JobHandle", "ProcessExecutor", "ThreadExecutor"],
         "executors",
@@ -123,17 +130,19 @@ _HOME = {
     **dict.fromkeys(["Schedule", "TaskGraph"], "graph"),
     **dict.fromkeys(["TaskJob", "JobEnd", "TaskContext"], "jobs"),
     **dict.fromkeys(["STATUSES", "TASK_TABLE", "TaskRecord"], "lifecycle"),
-    **dict.fromkeys(["FlowRun", "open_run"], "flow_run"),
+    **dict.fromkeys(["open_run", "open_runs"], "open_run"),
     **dict.fromkeys(["RunProgress", "TaskChange", "TaskView"], "run_views"),
     **dict.fromkeys(
         ["FlowPicture", "TaskTimes", "gantt_svg", "graph_svg", "mermaid", "report_html"], "pictures"
     ),
-    **dict.fromkeys(["Bottleneck", "Estimate", "Timeline", "WhatIf", "Work"], "schedules"),
-    **dict.fromkeys(["best_priorities", "bottlenecks", "eta", "simulate", "what_if"], "schedules"),
-    **dict.fromkeys(["branches_of_tasks", "merge_tasks", "run_keys"], "storage"),
+    **dict.fromkeys(["Estimate", "Timeline", "WhatIf", "Work"], "schedules"),
+    **dict.fromkeys(["Bottleneck", "Halt", "bottlenecks"], "bottlenecks"),
+    **dict.fromkeys(["best_priorities", "eta", "simulate", "what_if"], "schedules"),
+    **dict.fromkeys(["branches_of_tasks", "merge_tasks", "plan_fault", "run_keys"], "storage"),
     **dict.fromkeys(["StoreWorker", "WorkProgress", "WorkReport"], "store_worker"),
+    "FlowRun": "flow_run",
     "Forecast": "forecast",
-    "ProgressLine": "progress_line",
+    **dict.fromkeys(["ExpectedEnd", "ProgressLine", "path_text", "seconds_text"], "progress_line"),
     "WorkerPresence": "presence",
 }
 

@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from typing import NamedTuple, TypeAlias
 
 from otolith.core import Cells, differences
-from otolith.errors import Corrupt
+from otolith.errors import Corrupt, Invalid, KeyNotFound
 from otolith.flows.flow_definition import TaskSpec
 from otolith.flows.graph import TaskGraph
 from otolith.flows.lifecycle import ENDED, HELD, SETTLED, TaskRecord
@@ -123,7 +123,8 @@ class Board:
         last_head, last_plan, last_tasks = self._seen
         if self.head is None or not cells.same(head, last_head):
             self.head = stored.head()
-        if last_plan is None or not cells.same(plan, last_plan):
+        has_plan = last_plan is not None and cells.same(plan, last_plan)
+        if not has_plan and not (last_plan and self._grow(stored, last_plan, plan)):
             with _without_collection():
                 self._load(stored)
         elif not cells.same(tasks, last_tasks):
@@ -136,6 +137,60 @@ class Board:
         """Return the names of the tasks whose records differ."""
         before, after = (cells.put({}) if each is None else each for each in (old, new))
         return [*dict.fromkeys(str(each.keys[0]) for each in differences(cells, before, after))]
+
+    def _grow(self, stored: StoredFlow, old: bytes, new: bytes | None) -> bool:
+        """Add what a plan has more than before; return False if anything else differs."""
+        fresh, waiting = dict[str, TaskSpec](), dict[str, TaskSpec]()
+        for name in self._changed(stored.state.cells, old, new):
+            spec = stored.spec(name)
+            before = self.specs[self.graph.number[name]] if name in self.graph else None
+            if spec is None or (before is not None and not before.only_waits_for_more(spec)):
+                return False
+            (fresh if before is None else waiting)[name] = spec
+        first = len(self.specs)
+        added = sorted(fresh.items(), key=lambda pair: pair[1].number)
+        if [spec.number for _, spec in added] != [*range(first, first + len(added))]:
+            return False  # two branches have added some
+        links = [(one, two) for two, spec in waiting.items() for one in spec.also]
+        try:
+            graph = self.graph.grown({name: spec.waits_for for name, spec in added}, links)
+        except (KeyNotFound, Invalid):
+            return False  # the whole is read, and refused
+        for name, spec in waiting.items():
+            self._wait_for_more(graph.number[name], spec, graph)
+        self.graph = graph
+        for name, spec in added:
+            self._append(graph.number[name], spec)
+        return True
+
+    def _wait_for_more(self, number: int, spec: TaskSpec, graph: TaskGraph) -> None:
+        """Let a task wait for tasks that are new, or that it did not wait for."""
+        known = len(self.graph.before[number])
+        self.specs[number] = spec
+        for each in graph.before[number][known:]:
+            is_settled = each < len(self.records) and self.records[each].status in SETTLED
+            self._left[number] += not is_settled
+
+    def _append(self, number: int, spec: TaskSpec) -> None:
+        """Add a task that nothing has happened to. Its rank is good enough until all have new ones.
+
+        Those before it keep theirs as well.
+        """
+        self.specs.append(spec)
+        self.records.append(_FIRST)
+        self.counts["pending"] += 1
+        self._unsettled[spec.call] += 1
+        self._note_left(spec.call)
+        settled = (
+            each < number and self.records[each].status in SETTLED
+            for each in self.graph.before[number]
+        )
+        self._left.append(len(self.graph.before[number]) - sum(settled))
+        if self.ranks:
+            later = [self.ranks[each] for each in self.graph.after[number] if each < number]
+            self.ranks.append(self.expected_seconds(number) + max(later, default=0.0))
+        if self.is_ready(number):
+            self._queue(number)
 
     def _load(self, stored: StoredFlow) -> None:
         """Read the whole run."""
@@ -305,6 +360,10 @@ class Board:
     def postpone(self, number: int, until: float) -> None:
         """Yield a task again only when its time has come."""
         heapq.heappush(self._delayed, (until, number))
+
+    def put_back(self, number: int) -> None:
+        """Yield a task again by the next `take`: nothing has become of it."""
+        self._queue(number)
 
     @property
     def next_due(self) -> float | None:

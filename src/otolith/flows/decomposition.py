@@ -26,6 +26,7 @@ from otolith.flows.flow_definition import (
     FlowTask,
     TaskSpec,
 )
+from otolith.flows.graph import TaskGraph
 from otolith.flows.jobs import awaited
 from otolith.shapes import check_argument
 
@@ -252,16 +253,22 @@ def approval_task(
     first_of_all = () if parent is None else (parent,)
     specs = {each.name: replace(each.spec, after=each.spec.after or first_of_all) for each in tasks}
     lines = [_line(each) for each in tasks]
-    plain = "".join(each if each.isprintable() else " " for each in f"approve {goal}")
-    name = first = plain[: LONGEST_NAME - 10].strip()
-    taken, number = {*known, *(each.name for each in tasks)}, 1
-    while name in taken:
-        number += 1
-        name = f"{first} ({number})"
+    name = free_name(f"approve {goal}", {*known, *(each.name for each in tasks)})
     asked = f"Add {len(tasks)} tasks for {goal!r:.{_LINE_LETTERS}}?\n" + "\n".join(lines)
     made = FlowTask(name, goal=asked)
     made.spec = replace(made.spec, proposal={name: each.to_data() for name, each in specs.items()})
     return made
+
+
+def free_name(text: str, taken: Collection[str] | TaskGraph) -> str:
+    """Return a name for a task that is about this, and that no other has."""
+    plain = "".join(each if each.isprintable() else " " for each in text)
+    name = first = " ".join(plain.split())[: LONGEST_NAME - 10].strip() or "task"
+    number = 1
+    while name in taken:
+        number += 1
+        name = f"{first} ({number})"
+    return name
 
 
 def proposed(name: str, spec: TaskSpec, answer: object) -> list[FlowTask]:

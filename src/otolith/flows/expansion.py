@@ -13,12 +13,13 @@ from msgspec.structs import replace
 from otolith.errors import Exists, Invalid, KeyNotFound
 from otolith.flows.board import Board
 from otolith.flows.flow_definition import (
-    MOST_TASKS,
     Flow,
     FlowTask,
     TaskSpec,
     check_back_to,
+    check_count,
     check_needs,
+    no_function,
 )
 from otolith.flows.graph import TaskGraph
 from otolith.flows.lifecycle import ENDED, HELD
@@ -47,16 +48,13 @@ def expanded(
     assert board.head is not None
     if board.head.status == "cancelled":
         raise Invalid(f"run {key} was cancelled", hint="run.resume() lets it go on")
-    if len(board.specs) + len(tasks) > MOST_TASKS:
-        raise too_many(len(board.specs) + len(tasks))
+    check_count(len(board.specs) + len(tasks))
     if parent is not None and parent not in board.graph:
         raise KeyNotFound(f"run {key} has no task {parent!r}", hint="run.tasks() lists them")
     specs = _new_specs(board, key, parent, tasks, functions)
     later = {} if parent is None else _later(board, parent, specs)
-    pairs = zip(board.graph.names, board.specs, strict=True)
-    graph = TaskGraph({name: spec.waits_for for name, spec in pairs})
     links = [(name, each) for each, spec in later.items() for name in specs if name in spec.also]
-    graph.add({name: spec.after for name, spec in specs.items()}, links)
+    graph = board.graph.grown({name: spec.after for name, spec in specs.items()}, links)
     for name, spec in specs.items():
         check_back_to(graph, name, spec)
         check_needs(name, spec, board.head.resources)
@@ -78,10 +76,7 @@ def _new_specs(
             raise Exists(f"run {key} has a task {each.name!r}", hint="take another name")
         spec = each.spec
         if functions is not None and spec.call and spec.call not in functions:
-            raise KeyNotFound(
-                f"task {each.name} calls {spec.call!r}, and the flow has no such function",
-                hint=f"it has: {', '.join(functions)}; a task for a person has a goal",
-            )
+            raise no_function(each.name, spec.call, functions)
         after = spec.after or (() if parent is None else (parent,))
         number = len(board.specs) + len(found)
         found[each.name] = replace(spec, after=after, number=number, part_of=parent or "")
@@ -108,14 +103,6 @@ def _later(board: Board, parent: str, specs: Mapping[str, TaskSpec]) -> dict[str
             )
         found[name] = replace(spec, also=tuple(dict.fromkeys((*spec.also, *last))))
     return found
-
-
-def too_many(count: int) -> Invalid:
-    """Return the error for a run that is too large."""
-    return Invalid(
-        f"a run has at most {MOST_TASKS:,} tasks, got {count:,}",
-        hint="let one task do many of them, or make several runs",
-    )
 
 
 def outdated(board: Board, flow: Flow) -> dict[str, TaskSpec]:

@@ -15,22 +15,20 @@ check and its condition are code, which a worker finds in the flow by the name o
 
 from __future__ import annotations
 
-import ast
 import inspect
-import sys
-import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from functools import cached_property
-from types import CodeType
-from typing import Any, TypeAlias, TypedDict, TypeVar, Unpack, overload
+from importlib import import_module
+from typing import Any, TypeAlias, TypedDict, TypeVar, Unpack, get_type_hints, overload
 
 from msgspec import Struct
-from msgspec.structs import astuple
+from msgspec.structs import astuple, replace
 
 from otolith.core import digest
 from otolith.durations import Duration, duration_microseconds
 from otolith.errors import Exists, Invalid, KeyNotFound
+from otolith.flows.code_identity import code_text
 from otolith.flows.graph import TaskGraph
 from otolith.shapes import FUNCTION, NOTHING, check_argument, sound
 from otolith.types import short_repr
@@ -41,7 +39,8 @@ LONGEST_NAME = 200
 MOST_TASKS = 250_000
 TASK, FEEDBACK, RESULTS = "task", "feedback", "results"
 """Parameters that a function may have: its context, why it is tried again, all it comes after."""
-_OWN_NAMES = frozenset({TASK, FEEDBACK, RESULTS, "flow", "key"})
+_KEY = "key"
+"""What `state.flow` takes as the key of a run, and so never as an input."""
 _CODE_BYTES = 8
 
 After: TypeAlias = "FlowTask | str | Iterable[FlowTask | str]"
@@ -86,6 +85,10 @@ class TaskSpec(Struct, frozen=True, gc=False):
     def waits_for(self) -> tuple[str, ...]:
         """All that it comes after."""
         return (*self.after, *self.also)
+
+    def only_waits_for_more(self, other: TaskSpec) -> bool:
+        """Tell whether another spec differs in nothing but that it waits for more subtasks."""
+        return {*self.also} <= {*other.also} and replace(other, also=self.also) == self
 
 
 _EMPTY = TaskSpec()
@@ -193,12 +196,23 @@ class FlowTask:
         except (TypeError, ValueError):  # of some functions in C
             return {}
 
+    @cached_property
+    def result_hint(self) -> Any:
+        """What the function says that it returns; None if it says nothing, or what is not there."""
+        function = self.function
+        if function is None or not getattr(function, "__annotations__", {}).get("return"):
+            return None
+        try:
+            return get_type_hints(function).get("return")
+        except Exception:  # noqa: BLE001 - it names what is not there at run time
+            return None
+
     def code(self) -> bytes:
-        """Return a digest of the code of the function, which no comment and no place changes."""
+        """Return a digest of the code of the function: see `code_identity.py`."""
         if self.function is None:
             return b""
         own = getattr(self.function, "code_text", None)
-        text = _code_text(self.function) if own is None else str(own())
+        text = code_text(self.function) if own is None else str(own())
         return digest(text.encode("utf-8", "replace"))[:_CODE_BYTES]
 
     @property
@@ -210,6 +224,10 @@ class FlowTask:
     def takes_context(self) -> bool:
         """Whether its function sees the task that it is called in."""
         return TASK in self.parameters or self.is_run_in_task
+
+
+Task = FlowTask
+"""The same, as it is called in a call: `run.expand(choose, [Task("visa", after="choose")])`."""
 
 
 class Flow:
@@ -277,12 +295,11 @@ class Flow:
         """
         check_argument(task, "task", FlowTask, "a FlowTask")
         self._check_new(task.name)
+        check_count(len(self.tasks) + 1)
         spec = task.spec
         if task.function is None and spec.call and spec.call not in self.functions:
-            raise KeyNotFound(
-                f"task {task.name} calls {spec.call!r}, and the flow has no such function",
-                hint=f"it has: {', '.join(self.functions) or 'none'}",
-            )
+            raise no_function(task.name, spec.call, self.functions)
+        check_parameters(task)
         check_needs(task.name, spec, self.resources)
         self.graph.add({task.name: spec.after})
         self.tasks[task.name] = task
@@ -340,6 +357,63 @@ class Flow:
             raise Invalid(
                 f"flow {self.name} has no input {', '.join(unknown)}", hint=f"it has: {known}"
             )
+
+
+def check_parameters(task: FlowTask) -> None:
+    """Refuse a function with a parameter that no run could give it.
+
+    Raises:
+        Invalid: it takes a `key`, which is that of the run, and gets it from nowhere else.
+    """
+    parameter = task.parameters.get(_KEY)
+    if parameter is None or parameter.default is not parameter.empty:
+        return
+    if _KEY not in task.spec.inputs and _KEY not in task.spec.after:
+        raise Invalid(
+            f"task {task.name} has a parameter {_KEY!r}, and state.flow(…, {_KEY}=…) names the run",
+            hint="give the parameter another name, or a value: inputs={'key': …}",
+        )
+
+
+def no_function(name: str, call: str, functions: Iterable[str]) -> KeyNotFound:
+    """Return the error for a task that calls what the flow does not have."""
+    known = f"functions are: {', '.join(functions) or 'none'}"
+    if call == name:
+        return KeyNotFound(
+            f"task {name!r} has no function: it names none, and the flow has none of its name",
+            hint=f"give it call= with a function of the flow, or goal= for a person; {known}",
+        )
+    return KeyNotFound(
+        f"task {name} calls {call!r}, and the flow has no such function",
+        hint=f"{known}; a task for a person has a goal",
+    )
+
+
+def check_count(count: int) -> None:
+    """Refuse more tasks than a run may have.
+
+    Raises:
+        Invalid: there are too many.
+    """
+    if count > MOST_TASKS:
+        raise Invalid(
+            f"a run has at most {MOST_TASKS:,} tasks, got {count:,}",
+            hint="let one task do many of them, or make several runs",
+        )
+
+
+def listed_tasks(tasks: Iterable[FlowTask], already: int) -> list[FlowTask]:
+    """Return tasks for a run that has some already; of too many, the rest is not made.
+
+    Raises:
+        Invalid: something else is among them, or there are too many.
+    """
+    found = list[FlowTask]()
+    for each in tasks:
+        check_argument(each, "a task", FlowTask, "a FlowTask")
+        found.append(each)
+        check_count(already + len(found))
+    return found
 
 
 def check_name(name: object, what: str) -> None:
@@ -448,8 +522,11 @@ def _made_of(name: str, spec: TaskSpec) -> FlowTask:
 
 
 def _find_task(module: str, path: str) -> FlowTask:
-    """Return the task that a function became, in another process."""
-    found: Any = sys.modules.get(module) or __import__(module, fromlist=["*"])
+    """Return the task that a function became, in another process.
+
+    Another thread may be about to import the module: `import_module` waits until it has.
+    """
+    found: Any = import_module(module)
     for part in path.split("."):
         found = getattr(found, part, None)
     if not isinstance(found, FlowTask):
@@ -510,30 +587,3 @@ def _microseconds(time: object, name: str, *, zero: bool = False) -> int:
             hint="give a text with a unit (us, ms, s, m, h, d), seconds or a timedelta",
         )
     return found
-
-
-def _code_text(function: Any) -> str:
-    """Return the code of a function as text, without comments, decorators and its docstring."""
-    inner = inspect.unwrap(function)
-    while hasattr(inner, "func"):  # a partial
-        inner = inner.func
-    try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(inner)))
-        made = next(each for each in ast.walk(tree) if isinstance(each, _FUNCTIONS))
-    except (OSError, TypeError, SyntaxError, StopIteration):
-        code = getattr(inner, "__code__", None)
-        return _compiled_text(code) if code is not None else repr(type(inner))
-    made.decorator_list = []
-    if ast.get_docstring(made, clean=False) is not None:
-        made.body = made.body[1:] or [ast.Pass()]
-    return ast.unparse(made)
-
-
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-
-
-def _compiled_text(code: CodeType) -> str:
-    """Return what a function without source does, as far as its code object tells."""
-    inner = [_compiled_text(each) for each in code.co_consts if isinstance(each, CodeType)]
-    plain = [repr(each) for each in code.co_consts if not isinstance(each, CodeType)]
-    return repr((code.co_code, code.co_names, plain, inner))

@@ -22,12 +22,14 @@ from typing import Any, Literal, TypeVar
 from otolith.core import Backend, Branch, Commit, Snapshot, StateReader, synchronized
 from otolith.errors import CodeEdited, IllegalTransition, Invalid, KeyNotFound, ReadOnly
 from otolith.flows.board import Board
+from otolith.flows.bottlenecks import Bottleneck
 from otolith.flows.decomposition import (
     MOST_PROPOSED,
     Approval,
     Proposer,
     approval_task,
     approved,
+    free_name,
     proposed,
 )
 from otolith.flows.executors import Executor, InlineExecutor, ThreadExecutor, check_slots
@@ -38,24 +40,27 @@ from otolith.flows.flow_definition import (
     TaskSpec,
     check_edited,
     check_name,
+    listed_tasks,
     task_name,
 )
 from otolith.flows.forecast import Forecast, write_picture
 from otolith.flows.graph import TaskGraph
 from otolith.flows.in_worker import settle_effect
-from otolith.flows.lifecycle import SETTLED, TaskRecord
+from otolith.flows.lifecycle import SETTLED, TaskRecord, what_helps
 from otolith.flows.new_run import check_begin, check_inputs, put_run
 from otolith.flows.pictures import FlowPicture
 from otolith.flows.presence import TTL_SECONDS, WorkerPresence
-from otolith.flows.progress_line import ProgressLine, shows_progress
+from otolith.flows.progress_line import ExpectedEnd, ProgressLine, shows_progress
 from otolith.flows.redo import done_again
 from otolith.flows.run_views import RunProgress, TaskChange, TaskView, task_changes
 from otolith.flows.run_worker import RunWorker
-from otolith.flows.schedules import Bottleneck, Estimate, WhatIf
+from otolith.flows.schedules import Estimate, WhatIf
 from otolith.flows.storage import HEAD, StoredFlow
 from otolith.shapes import NOTHING, check_argument
 
 R = TypeVar("R")
+
+_GOES_ON = ("running", "waiting", "paused")
 
 
 class FlowRun:
@@ -255,7 +260,7 @@ class FlowRun:
             slots = sum(each["slots"] for each in self.workers().values()) or max(board.slots, 1)
         head = self._state.commit if isinstance(self._state, Snapshot) else self._journal.head
         now = 0 if head is None else head.time
-        if self._backend is not None and self.status == "running":
+        if self._backend is not None and self.status in _GOES_ON:
             now = max(now, self._backend.clock())
         return Forecast(board, now=now, slots=check_slots(slots))
 
@@ -283,7 +288,8 @@ class FlowRun:
         an `executor` says where. Other processes may work on the run at the same time. It ends when
         nothing can go on: all is done, or what is left has failed or waits for a person. `edited`
         is what to do with results of functions that were edited since, if the flow does not say.
-        `progress` shows a line that grows, by default if standard error is a terminal.
+        `progress` shows a line with how far it is, when it ends and what that hangs on; by default
+        if standard error is a terminal.
 
         Raises:
             CodeEdited: functions were edited since their tasks were done, and nobody has decided.
@@ -294,7 +300,7 @@ class FlowRun:
         self.settle_edited(edited)
         made = InlineExecutor() if workers == 1 else ThreadExecutor(workers)
         chosen = made if executor is None else executor
-        line = ProgressLine(self.progress) if shows_progress(progress) else None
+        line = self._progress_line() if shows_progress(progress) else None
         try:
             with self._presence(chosen.slots, ttl_seconds) as presence:
                 self.worker(chosen, presence).work(
@@ -307,6 +313,13 @@ class FlowRun:
             with self.lock:
                 self._follow()
         return self.progress()
+
+    def _progress_line(self) -> ProgressLine:
+        def look() -> Forecast:
+            with self.lock:
+                return self._forecast(None)
+
+        return ProgressLine(self.progress, more=ExpectedEnd(look).text)
 
     def worker(self, executor: Executor, presence: WorkerPresence) -> RunWorker:
         """Return a worker of the run: `work` makes one, and so does each `otolith worker`."""
@@ -439,7 +452,7 @@ class FlowRun:
             for number, record in found.items():
                 self._record(board, stored, board.graph.names[number], record)
             if board.head.status == "cancelled":
-                stored.put(board.head.as_status("open").to_data(), HEAD)
+                stored.put(board.head.as_status("open", "", self._now()).to_data(), HEAD)
             return [board.graph.names[each] for each in found]
 
         names = ", ".join(map(task_name, tasks)) or "what failed"
@@ -462,7 +475,7 @@ class FlowRun:
                 new = board.records[number].after(name, "cancel", error=why)
                 self._record(board, stored, name, new)
             if not tasks:
-                stored.put(board.head.as_status("cancelled", why).to_data(), HEAD)
+                stored.put(board.head.as_status("cancelled", why, self._now()).to_data(), HEAD)
 
         names = ", ".join(map(task_name, tasks)) or "cancelled"
         self._change(cancel, f"{self.key}: {'cancels ' if tasks else ''}{names}")
@@ -482,23 +495,35 @@ class FlowRun:
             assert board.head is not None
             if status == "paused" and board.head.status == "cancelled":
                 raise Invalid(f"run {self.key} was cancelled", hint="run.resume() lets it go on")
-            stored.put(board.head.as_status(status, why).to_data(), HEAD)
+            stored.put(board.head.as_status(status, why, self._now()).to_data(), HEAD)
 
         self._change(set_status, f"{self.key}: {'goes on' if status == 'open' else status}")
 
     def ask(self, question: str, *, name: str | None = None, after: Any = ()) -> str:
         """Ask a person, as a task whose result is the answer; return its name.
 
+        That is the question, on one line, unless a name is given; asked again, it gets a number.
+
         Raises:
             Exists: there is a task of this name.
+            Invalid: the question has no words.
         """
         check_argument(question, "question", str, "a text")
-        own = (question if name is None else name)[:200]
-        self.expand(None, [FlowTask(own, goal=question, after=after)])
-        return own
+        if not question.strip():
+            raise Invalid(f"a question needs words, got {question!r}")
 
-    def answer(self, task: FlowTask | str, answer: object) -> None:
+        def add(board: Board, stored: StoredFlow) -> str:
+            own = free_name(question, board.graph) if name is None else name
+            task = FlowTask(own, goal=question, after=after)
+            stored.put_plan(self._expanded(board, None, [task]).items())
+            return own
+
+        return self._change(add, f"{self.key}: asks a person")
+
+    def answer(self, task: FlowTask | str, answer: object, *, by: str | None = None) -> None:
         """Answer what a task asks. One for a person is done then; another is called again.
+
+        The record of the task says when, and `by` whom: by default the author of commits.
 
         Raises:
             KeyNotFound: the run has no such task.
@@ -506,8 +531,10 @@ class FlowRun:
             BadValue: the answer cannot be stored.
             Invalid: it asks whether to add tasks, which needs True or False, or they cannot be.
         """
+        check_argument(by, "by", (str, NOTHING), "a name")
 
         def give(board: Board, stored: StoredFlow) -> None:
+            now = self._now()
             number = self._number(board, task)
             name, record, spec = (
                 board.graph.names[number],
@@ -515,13 +542,15 @@ class FlowRun:
                 board.specs[number],
             )
             if not spec.call and board.is_ready(number):
-                record = record.after(name, "unlock", "ask", question=spec.goal)
+                record = record.after(name, "unlock", "ask", question=spec.goal, asked=now)
             if record.status != "waiting":
                 raise IllegalTransition(
                     f"task {name} is {record.status}, and asks nothing",
                     state=record.status, event="answer", allowed=(),
+                    hint=what_helps(name, record.status),
                 )  # fmt: skip
-            now = self._now()
+            who = self._backend_of().author if by is None else by
+            record = record.after(name, answered=now, answered_by=who)
             if spec.call:
                 answers = {**record.answers, record.question: answer}
                 record = record.after(name, "answer", answers=answers, question="")
@@ -558,9 +587,7 @@ class FlowRun:
             Invalid: it would close a cycle; what comes after the parent has begun; the run was
                 cancelled, or has too many tasks.
         """
-        new = list(tasks)
-        for each in new:
-            check_argument(each, "a task", FlowTask, "a FlowTask")
+        new = listed_tasks(tasks, len(self.graph))
         under = None if parent is None else task_name(parent)
 
         def add(board: Board, stored: StoredFlow) -> list[str]:
@@ -663,33 +690,3 @@ class FlowRun:
             stored.put_plan(outdated(board, flow).items())
 
         self._change(add, f"{self.key}: a newer version of {flow.name}")
-
-
-def open_run(
-    state: StateReader,
-    flow: Flow | None,
-    key: str | None,
-    inputs: Mapping[str, Any],
-    *,
-    backend: Backend | None = None,
-    open_state: Callable[[str], Branch] | None = None,
-) -> FlowRun:
-    """Return a run of a state; begin it if there is none, and a flow is given.
-
-    Raises:
-        KeyNotFound: there is no run of this key.
-        Invalid: the inputs do not fit.
-    """
-    check_argument(flow, "flow", (Flow, NOTHING), "a Flow")
-    check_argument(key, "key", (str, NOTHING), "a text")
-    if flow is None and key is None:
-        raise Invalid("flow: give a flow, or the key of a run", hint="state.flows() lists the runs")
-    own = flow.name if key is None and flow is not None else str(key)
-    run = FlowRun(state, own, flow, backend=backend, open_state=open_state)
-    if flow is not None:
-        run.begin(flow, inputs)
-    elif inputs:
-        raise Invalid("inputs are given without a flow", hint=f"state.flow(flow, key={own!r}, …)")
-    else:
-        run._look()  # noqa: SLF001 - of this module
-    return run

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from otolith.errors import Invalid
 from otolith.flows.board import Board
+from otolith.flows.bottlenecks import ANSWER, PAUSE, Bottleneck, Halt, bottlenecks
 from otolith.flows.lifecycle import HELD, SETTLED
 from otolith.flows.pictures import (
     FlowPicture,
@@ -23,12 +24,11 @@ from otolith.flows.pictures import (
     mermaid,
     report_html,
 )
+from otolith.flows.rate_limits import rates_in_seconds
 from otolith.flows.schedules import (
-    Bottleneck,
     Estimate,
     WhatIf,
     Work,
-    bottlenecks,
     eta,
     simulate,
     what_if,
@@ -72,6 +72,7 @@ class Forecast:
             self._slots,
             needs=[spec.needs for spec in board.specs],
             capacities={**capacities, **board.head.resources},
+            rates=rates_in_seconds(board.head.rates),
             settled={number for number, record in pairs if record.status in SETTLED},
             begun={
                 number: max(0.0, (self._now - record.began) / 1_000_000)
@@ -109,25 +110,40 @@ class Forecast:
 
     def bottlenecks(self, most: int) -> list[Bottleneck]:
         """Return what made the run as long as it is, and will make it so, what saves most first."""
-        board, now = self._board, (self._now - self._created) / 1_000_000
         happened, retried = {}, {}
-        for number, record in enumerate(board.records):
-            if record.status in SETTLED and record.began:
-                end = (record.ended - self._created) / 1_000_000
-                spent = (record.ran + record.retried) / 1_000_000
-                happened[number] = (max(0.0, end - spent), end)
+        for number, record in enumerate(self._board.records):
+            if record.status in SETTLED and record.ended:
+                end = self._since(record.ended)
+                spent = (record.ran + record.retried) / 1_000_000 if record.began else 0.0
+                begin = self._since(record.asked) if number in self.work.outside else end - spent
+                happened[number] = (max(0.0, begin), end)
             if record.retried:
                 retried[number] = record.retried / 1_000_000
-        whole = Work(
-            board.graph,
-            [each + retried.get(number, 0.0) for number, each in enumerate(self.seconds)],
-            self._slots,
-            needs=self.work.needs,
-            capacities=self.work.capacities,
-            outside=self.work.outside,
-        )
-        timeline = simulate(self.work).since(now, happened)
-        return bottlenecks(whole, timeline, retried=retried, most=most)
+        seconds = [each + retried.get(number, 0.0) for number, each in enumerate(self.seconds)]
+        for number in {*self.work.settled} & {*self.work.outside}:
+            begin, end = happened.get(number, (0.0, 0.0))
+            seconds[number] = end - begin
+        whole = replace(self.work, seconds=seconds, settled=frozenset(), begun={})
+        timeline = simulate(self.work).since(self._since(self._now), happened)
+        return bottlenecks(whole, timeline, retried=retried, halts=self._halts(), most=most)
+
+    def _since(self, time: int) -> float:
+        """Return how many seconds after the begin of the run a time is."""
+        return (time - self._created) / 1_000_000
+
+    def _halts(self) -> dict[int | None, list[Halt]]:
+        """Return when nothing could begin, and when tasks waited for a person."""
+        head = self._board.head
+        assert head is not None
+        pauses = [*head.pauses, *([(head.since, self._now)] if head.since else [])]
+        found: dict[int | None, list[Halt]] = {
+            None: [Halt(PAUSE, self._since(one), self._since(two)) for one, two in pauses]
+        }
+        for number, record in enumerate(self._board.records):
+            if record.asked and number not in self.work.outside:
+                until = self._now if record.status == "waiting" else record.answered
+                found[number] = [Halt(ANSWER, self._since(record.asked), self._since(until))]
+        return found
 
     def picture(self, title: str) -> FlowPicture:
         """Return the run as something to draw."""

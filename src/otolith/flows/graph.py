@@ -18,7 +18,7 @@ a few times.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from heapq import heappop, heappush
@@ -48,6 +48,8 @@ class TaskGraph:
         self.before: list[list[int]] = []
         self.after: list[list[int]] = []
         self._order: list[int] | None = []
+        self._shares = False
+        """Whether another graph has the same lists of what comes after a task."""
         self._leads_back = False
         """Whether a task comes after one that was added later."""
         self.add(tasks)
@@ -94,6 +96,22 @@ class TaskGraph:
             self._order = None
         elif self._order is not None:
             self._order += fresh.values()
+
+    def grown(
+        self, tasks: Mapping[str, Iterable[str]], links: Iterable[tuple[str, str]] = ()
+    ) -> TaskGraph:
+        """Return a graph with more tasks and links, as `add` does; this one stays as it is.
+
+        What it has already is shared: a few pointers are copied for each task, and nothing is
+        searched or sorted again.
+        """
+        new = TaskGraph()
+        new.names, new.number = [*self.names], dict(self.number)
+        new.before, new.after = [*self.before], [*self.after]
+        new._order = None if self._order is None else [*self._order]
+        new._leads_back, new._shares = self._leads_back, True
+        new.add(tasks, links)
+        return new
 
     @property
     def order(self) -> Sequence[int]:
@@ -159,7 +177,7 @@ class TaskGraph:
             what = next(what for what, ends in said.items() if not number.keys() >= {*ends})
             raise KeyNotFound(
                 f"{what}, and there is no such task",
-                hint=f"the tasks are: {', '.join([*number][:_SHOWN])}",
+                hint=f"the tasks are: {', '.join(self.names[:_SHOWN]) or 'none'}",
             ) from None
         first, known = len(self.names), self.before
         return before, [
@@ -169,12 +187,17 @@ class TaskGraph:
         ]
 
     def _append(
-        self, names: Sequence[str], before: Sequence[list[int]], more: Iterable[Edge]
+        self, names: Sequence[str], before: Sequence[list[int]], more: Collection[Edge]
     ) -> None:
         first, after = len(self.names), self.after
         self.names += names
         self.before += before
         after += [[] for _ in names]
+        if self._shares:
+            for one in {one for many in before for one in many} | {one for one, _ in more}:
+                after[one] = [*after[one]]
+            for two in {two for _, two in more}:
+                self.before[two] = [*self.before[two]]
         for two, many in enumerate(before, first):
             for one in many:
                 after[one].append(two)

@@ -18,10 +18,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Event
 from time import perf_counter
-from typing import Any, Protocol, get_type_hints
+from typing import Any, Protocol
 
 from otolith.errors import Error, Invalid, Unsupported
-from otolith.flows.flow_definition import FEEDBACK, RESULTS, TASK, FlowTask
+from otolith.flows.flow_definition import FEEDBACK, RESULTS, TASK, FlowTask, listed_tasks
 from otolith.shapes import check_argument
 from otolith.state import Misfit, type_check
 from otolith.types import short_repr
@@ -109,9 +109,7 @@ class TaskContext:
 
         They are added together with the result, or not at all.
         """
-        for each in tasks:
-            check_argument(each, "a task", FlowTask, "a FlowTask")
-            self._job.parts.append(each)
+        self._job.parts += listed_tasks(tasks, len(self._job.parts))
 
     def ask(self, question: str) -> Any:
         """Return the answer of a person; without one, the task waits, and is called again then."""
@@ -309,7 +307,7 @@ class TaskJob:
 
     def _refusal(self, result: Any, arguments: Mapping[str, Any]) -> str:
         """Return why a result is not good enough; "" if it is."""
-        hint = _result_hint(self.task)
+        hint = self.task.result_hint
         if hint is not None:
             try:
                 type_check(hint)(result)
@@ -370,14 +368,3 @@ def _with_known(function: Callable[..., Any], known: Mapping[str, Any], *first: 
 
 def _name(function: Any) -> str:
     return str(getattr(function, "__name__", type(function).__name__))
-
-
-def _result_hint(task: FlowTask) -> Any:
-    """Return what the function says that it returns; None if it says nothing."""
-    function = task.function
-    if function is None or not getattr(function, "__annotations__", {}).get("return"):
-        return None
-    try:
-        return get_type_hints(function).get("return")
-    except Exception:  # noqa: BLE001 - it names what is not there at run time
-        return None

@@ -89,6 +89,9 @@ class TaskRecord(Struct, frozen=True, gc=False):
     feedback: str = ""  # why the last attempt was not good enough
     question: str = ""
     answers: Mapping[str, Any] = {}
+    asked: int = 0  # when it asked last
+    answered: int = 0
+    answered_by: str = ""
     memo: bytes = b""  # a digest of what the result was made from
     code: bytes = b""  # a digest of the function that made it
     product: bytes = b""  # a digest of the result
@@ -133,9 +136,20 @@ def next_status(name: str, status: str, event: str) -> str:
         allowed = tuple(each for before, each in TASK_TABLE if before == status)
         raise IllegalTransition(
             f"task {name} is {status}, and cannot {_SAID.get(event, event)}",
-            state=status, event=event, allowed=allowed,
+            state=status, event=event, allowed=allowed, hint=what_helps(name, status),
         )  # fmt: skip
     return found
+
+
+def what_helps(name: str, status: str) -> str:
+    """Return what a user can do with a task of a status."""
+    if status in ENDED:
+        return f"run.retry({name!r}) does it again"
+    if status == "waiting":
+        return f"run.answer({name!r}, …) answers what it asks"
+    if status in HELD:
+        return f"a worker has it: wait for its end, or stop it by run.cancel({name!r})"
+    return "run.work() does it when all that it comes after is done"
 
 
 _SAID = {"again": "be done again", "cancel": "be cancelled"}

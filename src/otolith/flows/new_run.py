@@ -8,8 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from otolith.errors import BadValue, Invalid
-from otolith.flows.expansion import too_many
-from otolith.flows.flow_definition import MOST_TASKS, Flow
+from otolith.flows.flow_definition import Flow, check_count
 from otolith.flows.storage import HEAD, INPUTS, RunHead, StoredFlow
 
 
@@ -22,8 +21,7 @@ def check_begin(flow: Flow, inputs: Mapping[str, Any]) -> None:
     flow.check_inputs(inputs)
     if not flow.tasks:
         raise Invalid(f"flow {flow.name} has no tasks", hint="@flow.task adds one")
-    if len(flow.tasks) > MOST_TASKS:
-        raise too_many(len(flow.tasks))
+    check_count(len(flow.tasks))
 
 
 def put_run(stored: StoredFlow, flow: Flow, inputs: Mapping[str, Any], now: int) -> bool:

@@ -20,9 +20,10 @@ from itertools import pairwise
 from string import Template
 from typing import NamedTuple
 
+from otolith.flows.bottlenecks import Bottleneck
 from otolith.flows.graph import Edge, TaskGraph
 from otolith.flows.graph_layout import layered_layout
-from otolith.flows.schedules import Bottleneck, Estimate
+from otolith.flows.schedules import Estimate
 from otolith.text import clip, printable
 
 MOST_DRAWN = 300

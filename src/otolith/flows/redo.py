@@ -34,6 +34,9 @@ def done_again(board: Board, numbers: Iterable[int], now: int) -> Changes:
             lost=0,
             backs=0,
             answers={},
+            asked=0,
+            answered=0,
+            answered_by="",
             redone=record.redone + (record.status == "done"),
             not_before=now,
         )

@@ -22,7 +22,7 @@ class RunProgress:
     key: str
     flow: str
     status: str
-    """`running`, `waiting` for a person, `done`, `failed`, `cancelled`, or `paused`."""
+    """`running`, `waiting` for a person, `done`, `failed`, `cancelled`, `paused`, or `corrupt`."""
     total: int
     counts: Mapping[str, int]
     """How many tasks have each status."""
@@ -62,6 +62,11 @@ class RunProgress:
             created=board.head.created,
             why=board.head.why,
         )
+
+    @classmethod
+    def unreadable(cls, key: str, why: str) -> RunProgress:
+        """Return what is said of a run that cannot be read."""
+        return cls(key, "", "corrupt", 0, {}, 0.0, why=why)
 
     @property
     def done(self) -> int:

@@ -12,7 +12,8 @@ Rules
 4. A task that edits the state does so on a handle of its own. Its edits, its result and its record
    are one commit, merged with what others have committed; a conflict is a failed attempt.
 5. Times are those of the repo's clock, but never earlier than the head. A pause is over when either
-   that clock or the clock of the process says so: a clock that was set back holds nothing up.
+   that clock or the clock of the process says so, and so are the waits of `rate_limits.py`: a clock
+   that was set back holds nothing up.
 """
 
 from __future__ import annotations
@@ -45,8 +46,9 @@ from otolith.flows.job_maker import JobMaker, LeasedTask, TaskLease
 from otolith.flows.jobs import ERROR_LETTERS, JobEnd
 from otolith.flows.lifecycle import HELD, TaskRecord
 from otolith.flows.presence import WorkerPresence
+from otolith.flows.rate_limits import RateLimits
 from otolith.flows.redo import sent_back
-from otolith.flows.storage import INPUTS, RATES, StoredFlow
+from otolith.flows.storage import INPUTS, StoredFlow
 from otolith.stores import NewsThread, Store
 
 R = TypeVar("R")
@@ -96,6 +98,7 @@ class RunWorker:
         )
         self._missing: set[str] = set()
         self._waits: dict[int, tuple[int, float]] = {}  # when pauses are over by our own clock
+        self._rates = RateLimits()
         self._store = store
         self._listener: NewsThread | None = None
         self._commit_seconds = 0.001
@@ -200,6 +203,7 @@ class RunWorker:
         """Give the executor as much as it has slots."""
         while self._queued and len(self._running) < self._executor.slots:
             running = self._queued[0]
+            self._rates.began(self.board.specs[running.number].needs)
             running.handle = self._executor.submit(running.job, self._wake.set)
             self._running[running.number] = self._queued.popleft()
             self._last_start = monotonic()
@@ -337,7 +341,7 @@ class RunWorker:
         elif end.how == "skipped":
             self._put(number, record.after(name, "skip", error=""), touched)
         elif end.how == "asked":
-            self._put(number, record.after(name, "ask", question=end.text), touched)
+            self._put(number, record.after(name, "ask", question=end.text, asked=now), touched)
         elif end.how == "lost":
             self._lose(number, now, touched, end.text)
         else:
@@ -418,6 +422,8 @@ class RunWorker:
         if most <= 0:
             return leased
         given = self._stored.look(INPUTS)
+        assert board.head is not None
+        self._rates.look(self._stored, board.head.rates, now)
         for number in board.take(monotonic()):
             name, spec, record = (
                 board.graph.names[number],
@@ -425,36 +431,46 @@ class RunWorker:
                 board.records[number],
             )
             task = self._flow.functions.get(spec.call)
-            seconds = self._seconds_to_wait(number, spec, record, now)
+            seconds = self._seconds_to_wait(number, record, now)
+            seconds = max(seconds, self._rates.seconds_to_wait(spec.needs))
+            has_slot = len(leased) < free
             if not spec.call:
-                asked = record.after(name, "unlock", "ask", question=spec.goal)
+                asked = record.after(name, "unlock", "ask", question=spec.goal, asked=now)
                 self._put(number, asked, touched)
             elif task is None:
                 self._missing.add(spec.call)
                 board.postpone(number, _NEVER)
             elif seconds > 0:
                 board.postpone(number, monotonic() + seconds)
+            elif not has_slot and self._rates.limited(spec.needs):
+                board.put_back(number)  # it begins when it is leased, or the rate would not hold
+                break
             else:
                 memo, code, made_from = self._jobs.memo(spec, task, given)
                 if record.product and record.memo == memo:  # it was made from the same before
                     self._put(number, record.after(name, "keep", ended=now), touched)
                     continue
-                has_slot = len(leased) < free
-                new = record.after(
-                    name,
-                    *(("unlock", "lease", "start") if has_slot else ("unlock", "lease")),
-                    worker=self._worker,
-                    attempt=record.attempt + 1,
-                    began=now if has_slot else 0,
-                    waited=max(0, now - self._ready_since(number)),
-                    not_before=0,
-                )
+                new = self._begun(number, now, has_slot=has_slot)
                 self._put(number, new, touched)
-                self._use_rates(spec, now)
+                self._rates.use(spec.needs)
                 leased.append(TaskLease(number, new.attempt, task, memo, code, made_from))
                 if len(leased) >= most:
                     break
+        self._rates.put(self._stored)
         return leased
+
+    def _begun(self, number: int, now: int, *, has_slot: bool) -> TaskRecord:
+        """Return the record of a task that this worker begins, or has leased to begin it soon."""
+        name, record = self.board.graph.names[number], self.board.records[number]
+        return record.after(
+            name,
+            *(("unlock", "lease", "start") if has_slot else ("unlock", "lease")),
+            worker=self._worker,
+            attempt=record.attempt + 1,
+            began=now if has_slot else 0,
+            waited=max(0, now - self._ready_since(number)),
+            not_before=0,
+        )
 
     def _ahead(self) -> int:
         """Return how many tasks to lease beyond the slots: some, if they are shorter than a commit.
@@ -475,8 +491,8 @@ class RunWorker:
         times = [board.records[each].ended for each in board.graph.before[number]]
         return max([board.head.created, record.ended, record.not_before, *times])
 
-    def _seconds_to_wait(self, number: int, spec: TaskSpec, record: TaskRecord, now: int) -> float:
-        """Return how long a task has to wait: for its pause, and for the rates of what it needs."""
+    def _seconds_to_wait(self, number: int, record: TaskRecord, now: int) -> float:
+        """Return how long the pause of a task still lasts; 0 or less if it is over."""
         left = (record.not_before - now) / 1_000_000
         if left > 0:
             here = monotonic()
@@ -487,21 +503,7 @@ class RunWorker:
             left = min(left, until - here)
         if left <= 0:
             self._waits.pop(number, None)
-        assert self.board.head is not None
-        for name in spec.needs:
-            count, unit = self.board.head.rates.get(name, (0, 0))
-            if count:
-                ahead = min(self._stored.next_start(name) - now, unit)
-                left = max(left, (ahead - unit + unit // count) / 1_000_000)
         return left
-
-    def _use_rates(self, spec: TaskSpec, now: int) -> None:
-        assert self.board.head is not None
-        for name in spec.needs:
-            count, unit = self.board.head.rates.get(name, (0, 0))
-            if count:
-                last = min(self._stored.next_start(name), now + unit)
-                self._stored.put(max(last, now) + unit // count, RATES, name)
 
     # Tasks that edit the state
 

@@ -14,6 +14,7 @@ ranks, and for a few lists that differ from them at random, and returns the best
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -25,7 +26,7 @@ from typing import NamedTuple
 from otolith.errors import Invalid, KeyNotFound
 from otolith.flows.graph import TaskGraph
 
-_TASK_STEPS = 250_000
+TASK_STEPS = 250_000
 """How many tasks are simulated for one answer, in all simulations: some 0.4 s of a processor."""
 _VARIANTS = 3
 _VARIATION = 0.5
@@ -33,6 +34,8 @@ _SAMPLES = (5, 30)
 _TRIES = 8
 _ROUNDING = 1e-9
 _SHOWN = 20
+_NOBODY = -1
+"""Ends when a rate lets something begin."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,8 +43,9 @@ class Work:
     """Tasks, how long each takes, and on how many slots. All is by the numbers of the tasks.
 
     `needs` has the units of named resources that each task takes while it runs. A resource that is
-    not in `capacities` has no limit. What is `settled` takes no time. What has `begun` has run for
-    so many seconds already. What is `outside` takes no slot and no resource: it waits for a person.
+    not in `capacities` has no limit. `rates` are how many tasks that need one may begin in any such
+    time, in seconds. What is `settled` takes no time. What has `begun` has run for so many seconds
+    already. What is `outside` takes no slot and no resource: it waits for a person.
     """
 
     graph: TaskGraph
@@ -49,6 +53,7 @@ class Work:
     slots: int
     needs: Sequence[Mapping[str, int]] = ()
     capacities: Mapping[str, int] = field(default_factory=dict)
+    rates: Mapping[str, tuple[int, float]] = field(default_factory=dict)
     settled: Collection[int] = frozenset()
     begun: Mapping[int, float] = field(default_factory=dict)
     outside: Collection[int] = frozenset()
@@ -71,6 +76,12 @@ class Work:
         """Return the units that a task needs of resources that have a capacity."""
         needs = self.needs[number] if self.needs else {}
         return {name: units for name, units in needs.items() if name in self.capacities}
+
+    def limiting_needs(self, number: int) -> dict[str, int]:
+        """Return the units that a task needs of resources that have a capacity or a rate."""
+        needs = self.needs[number] if self.needs else {}
+        both = (self.capacities, self.rates)
+        return {name: units for name, units in needs.items() if any(name in each for each in both)}
 
     @cached_property
     def left(self) -> list[float]:
@@ -151,19 +162,6 @@ class WhatIf(NamedTuple):
         return self.before - self.after
 
 
-class Bottleneck(NamedTuple):
-    """A task that the end hangs on: why, for how long, and how much earlier all would end without.
-
-    The cause is "runs", "retries" or "waits for a slot". Of a task that waits, `saves` is what one
-    more slot would save, with one more unit of each limited resource that it needs.
-    """
-
-    name: str
-    cause: str
-    seconds: float
-    saves: float
-
-
 def simulate(work: Work, priorities: Sequence[float] | None = None) -> Timeline:
     """Return what happens if a free slot always takes the task of the highest priority.
 
@@ -183,7 +181,7 @@ def best_priorities(work: Work) -> list[float]:
     best, shortest, tries = work.ranks, inf, 0
     for variant in _variants(work):
         tries += 3
-        if tries * len(work.graph) > _TASK_STEPS or shortest <= work.bound * (1 + _ROUNDING):
+        if tries * len(work.graph) > TASK_STEPS or shortest <= work.bound * (1 + _ROUNDING):
             break
         timeline = simulate(work, variant)
         turned = _turned_around(work, timeline)
@@ -205,7 +203,7 @@ def eta(work: Work, deviations: Sequence[float]) -> Estimate:
     """
     least, most = _SAMPLES
     random, ends = Random(0), list[float]()
-    for _ in range(min(most, max(least, _TASK_STEPS // max(1, len(work.graph))))):
+    for _ in range(min(most, max(least, TASK_STEPS // max(1, len(work.graph))))):
         drawn = [
             _drawn(random, mean, deviation, work.begun.get(number, 0.0))
             for number, (mean, deviation) in enumerate(zip(work.seconds, deviations, strict=True))
@@ -248,52 +246,6 @@ def what_if(work: Work, factors: Mapping[str, float], functions: Sequence[str] =
     return WhatIf(before, after)
 
 
-def bottlenecks(
-    work: Work,
-    timeline: Timeline | None = None,
-    *,
-    retried: Mapping[int, float] = {},
-    most: int = 10,
-) -> list[Bottleneck]:
-    """Return what the end of a timeline hangs on, what saves most first.
-
-    The timeline is that of a run, of what is expected, or of both (`Timeline.since`); without one,
-    that of `simulate`. `retried` are the seconds of a task that went into attempts which failed.
-    Pieces of time make the whole as long as it is. The longest of these are looked into: what one
-    saves is how much shorter a simulation becomes without it.
-    """
-    timeline = timeline or simulate(work)
-    pieces = [each for each in _pieces(timeline, retried) if each[2] > 0]
-    pieces.sort(key=lambda each: (-each[2], each[0]))
-    tries = min(most, max(3, _TASK_STEPS // max(1, len(work.graph))))
-    whole = simulate(work).makespan
-    found = []
-    for number, cause, seconds in pieces[:tries]:
-        if cause == "waits for a slot":
-            more = {name: work.capacities[name] + 1 for name in work.limited_needs(number)}
-            capacities = {**work.capacities, **more}
-            without = replace(work, slots=work.slots + 1, capacities=capacities)
-        else:
-            shorter = [*work.seconds]
-            shorter[number] = max(0.0, shorter[number] - seconds)
-            without = replace(work, seconds=shorter)
-        saves = max(0.0, whole - simulate(without, work.ranks).makespan)
-        found.append(Bottleneck(work.graph.names[number], cause, seconds, saves))
-    return sorted(found, key=lambda each: (-each.saves, -each.seconds))
-
-
-def _pieces(timeline: Timeline, retried: Mapping[int, float]) -> Iterator[tuple[int, str, float]]:
-    """Yield the pieces of time that the end hangs on: the task, why, and for how long."""
-    least = timeline.makespan * _ROUNDING
-    for number in timeline.chain():
-        start, end = timeline.starts[number], timeline.ends[number]
-        failed = min(end - start, retried.get(number, 0.0))
-        wait = start - timeline.ready(number)
-        yield number, "waits for a slot", wait if wait > least else 0.0
-        yield number, "retries", failed
-        yield number, "runs", end - start - failed
-
-
 def _variants(work: Work) -> Iterator[list[float]]:
     """Yield the ranks, and lists that differ from them."""
     yield work.ranks
@@ -334,11 +286,13 @@ class _Shop:
         for place, number in enumerate(self._by_place):
             self._place[number] = place
         self._free = work.slots
-        self._units = dict(work.capacities)
+        self._units = {**dict.fromkeys(work.rates, inf), **work.capacities}
+        self._rates = work.rates
+        self._begun = {name: deque[float](maxlen=count) for name, (count, _) in work.rates.items()}
         self._heap_of: Sequence[int] = [0] * len(numbers)
         self._needs: list[tuple[tuple[str, int], ...]] = [()]
         if work.needs:
-            limited = [tuple(sorted(work.limited_needs(number).items())) for number in numbers]
+            limited = [tuple(sorted(work.limiting_needs(number).items())) for number in numbers]
             self._needs = [*dict.fromkeys(limited)]
             heap_of = {needs: at for at, needs in enumerate(self._needs)}
             self._heap_of = [heap_of[needs] for needs in limited]
@@ -347,15 +301,18 @@ class _Shop:
     def offer(self, number: int) -> None:
         heappush(self._heaps[self._heap_of[number]], self._place[number])
 
-    def take(self) -> int | None:
+    def take(self, now: float) -> int | None:
         """Return the most urgent of the tasks that can begin, which now has what it needs."""
         if self._free < 1:
             return None
-        heap = self._heaps[0] if len(self._heaps) == 1 and not self._needs[0] else self._fitting()
+        heap = (
+            self._heaps[0] if len(self._heaps) == 1 and not self._needs[0] else self._fitting(now)
+        )
         if not heap:
             return None
         number = self._by_place[heappop(heap)]
         self.hold(number)
+        self.begin(number, now)
         return number
 
     def hold(self, number: int) -> None:
@@ -363,18 +320,41 @@ class _Shop:
         for name, units in self._needs[self._heap_of[number]]:
             self._units[name] -= units
 
+    def begin(self, number: int, now: float) -> None:
+        """Count what begins now into the rates of what it needs."""
+        for name, _ in self._needs[self._heap_of[number]] if self._rates else ():
+            if name in self._rates:
+                self._begun[name].append(now)
+
     def release(self, number: int) -> None:
         self._free += 1
         for name, units in self._needs[self._heap_of[number]]:
             self._units[name] += units
 
-    def _fitting(self) -> list[int] | None:
-        fitting = [
-            heap
-            for heap, needs in zip(self._heaps, self._needs, strict=True)
-            if heap and all(self._units[name] >= units for name, units in needs)
-        ]
+    def _fitting(self, now: float) -> list[int] | None:
+        fitting = [heap for heap, needs in self._with_units() if self._opens(needs) <= now]
         return min(fitting, key=lambda heap: heap[0], default=None)
+
+    def _with_units(self) -> Iterator[tuple[list[int], tuple[tuple[str, int], ...]]]:
+        """Yield what could begin, if rates allow it."""
+        for heap, needs in zip(self._heaps, self._needs, strict=True):
+            if heap and all(self._units[name] >= units for name, units in needs):
+                yield heap, needs
+
+    def _opens(self, needs: tuple[tuple[str, int], ...]) -> float:
+        """Return when rates let a task begin that needs these."""
+        times = [
+            self._begun[name][0] + self._rates[name][1]
+            for name, _ in needs
+            if name in self._rates and len(self._begun[name]) == self._rates[name][0]
+        ]
+        return max(times, default=-inf)
+
+    def next_opening(self) -> float:
+        """Return when rates let something begin that waits for nothing else; never, if nothing."""
+        if not self._rates or self._free < 1:
+            return inf
+        return min((self._opens(needs) for _, needs in self._with_units()), default=inf)
 
 
 class _Simulation:
@@ -399,6 +379,7 @@ class _Simulation:
         for number, elapsed in begun.items():
             if number not in self._outside:
                 self._shop.hold(number)
+                self._shop.begin(number, -elapsed)
             self._begin(number)
             self.starts[number] = -elapsed
         for number in self._settled:
@@ -419,8 +400,11 @@ class _Simulation:
             self._shop.offer(number)
 
     def _take(self) -> None:
-        while (number := self._shop.take()) is not None:
+        while (number := self._shop.take(self._now)) is not None:
             self._begin(number)
+        opening = self._shop.next_opening()
+        if self._now < opening < inf:
+            heappush(self._running, (opening, _NOBODY))
 
     def _begin(self, number: int) -> None:
         self.starts[number], self.ends[number] = self._now, self._now + self._seconds[number]
@@ -431,6 +415,8 @@ class _Simulation:
         self._now = self._running[0][0]
         while self._running and self._running[0][0] == self._now:
             ended = heappop(self._running)[1]
+            if ended == _NOBODY:
+                continue
             if ended not in self._outside:
                 self._shop.release(ended)
             for number in self._after[ended]:

@@ -5,11 +5,12 @@
                      plan / <task>     what is to be done: see `TaskSpec`
                      tasks / <task>    what has happened to it: see `TaskRecord`
                      results / <task>  what it returned
-                     rates / <name>    when the next task that needs it may begin
+                     rates / <name>    when tasks began that need it: see `rate_limits.py`
                      branches / <name> branches on which tasks work: see `TaskBranch`
 
 A task without a record is pending. When two branches merge, tasks that only one of them had are as
-they are there; of a task that both had, `merge_tasks` decides.
+they are there; of a task that both had, `merge_tasks` decides. Plans to which both have added are
+merged task by task; if `plan_fault` has something against the whole, it is a conflict about `plan`.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ from typing import Any
 
 from otolith import shapes
 from otolith.core import FLOWS, Branch, Path, StateReader, digest
-from otolith.errors import BadValue, Corrupt, Error, KeyNotFound
+from otolith.errors import BadValue, Corrupt, Error, Invalid, KeyNotFound
 from otolith.flows.flow_definition import TaskSpec
+from otolith.flows.graph import TaskGraph
 from otolith.flows.lifecycle import HELD, TaskRecord
 from otolith.shapes import Shape
 from otolith.types import short_repr
@@ -30,7 +32,11 @@ HEAD, INPUTS, PLAN, TASKS, RESULTS, RATES = "head", "inputs", "plan", "tasks", "
 BRANCHES = "branches"
 _HEAD: Shape = {"flow": str, "created": int}
 _BRANCH: Shape = {"task": str, "key": str, "of": str, "at": str, "number": int, "is_closed": bool}
-_HEAD_MORE: Shape = {"status": str, "why": str, "resources": dict, "rates": dict, "edited": str}
+_HEAD_MORE: Shape = {
+    "status": str, "why": str, "resources": dict, "rates": dict, "edited": str, "since": int,
+    "pauses": list,
+}  # fmt: skip
+_MOST_PAUSES = 50
 _PRODUCT_BYTES = 8
 _BATCH = 1000
 RUN_STATUSES = ("open", "paused", "cancelled")
@@ -47,11 +53,16 @@ class RunHead:
     why: str = ""
     resources: Mapping[str, int] = field(default_factory=dict)
     rates: Mapping[str, Any] = field(default_factory=dict)
+    since: int = 0
+    """When it was paused or cancelled; 0 while it is open."""
+    pauses: tuple[tuple[int, int], ...] = ()
+    """When nothing began, from and until: the last ones."""
 
     def to_data(self) -> dict[str, Any]:
         """Return the head as plain data."""
         found: dict[str, Any] = {"flow": self.flow, "created": self.created, "status": self.status}
-        more = {"why": self.why, "resources": self.resources, "rates": self.rates}
+        more: dict[str, Any] = {"why": self.why, "resources": self.resources, "rates": self.rates}
+        more |= {"since": self.since, "pauses": [[*each] for each in self.pauses]}
         return found | {
             name: dict(value) if isinstance(value, Mapping) else value
             for name, value in more.items()
@@ -74,13 +85,22 @@ class RunHead:
             name: tuple(shapes.items(each, f"a rate of {what}", int, int))
             for name, each in rates.items()
         }
+        pauses = [
+            tuple(shapes.items(each, f"a pause of {what}", int, int))
+            for each in shapes.several(found.get("pauses", []), f"the pauses of {what}", list)
+        ]
         if found.get("status", "open") not in RUN_STATUSES:
             raise Corrupt(f"{what} is {found['status'][:80]!r}", hint="run otolith fsck")
-        return cls(**{**found, "resources": resources, "rates": pairs})
+        return cls(**{**found, "resources": resources, "rates": pairs, "pauses": tuple(pauses)})
 
-    def as_status(self, status: str, why: str = "") -> RunHead:
-        """Return the head with another status."""
-        return replace(self, status=status, why=why)
+    def as_status(self, status: str, why: str, now: int) -> RunHead:
+        """Return the head with another status, from now on."""
+        pauses, since = self.pauses, self.since or now
+        if status == "open" and self.since:
+            pauses, since = (*pauses, (self.since, now))[-_MOST_PAUSES:], 0
+        return replace(
+            self, status=status, why=why, pauses=pauses, since=0 if status == "open" else since
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +190,11 @@ class StoredFlow:
         found = [(name, TaskSpec.from_data(name, data)) for name, data in self._entries(PLAN)]
         yield from sorted(found, key=lambda pair: pair[1].number)
 
+    def spec(self, name: str) -> TaskSpec | None:
+        """Return a task of the plan; None if it is not there."""
+        cell = self.cell(PLAN, name)
+        return None if cell is None else TaskSpec.from_data(name, self.state.cells.load(cell))
+
     def records(self) -> Iterator[tuple[str, TaskRecord]]:
         """Yield what has happened to tasks."""
         for name, data in self._entries(TASKS):
@@ -187,11 +212,17 @@ class StoredFlow:
         cell = self.cell(RESULTS, name)
         return None if cell is None else self.state.cells.load(cell)
 
-    def next_start(self, resource: str) -> int:
-        """Return when the next task may begin that needs a resource with a rate."""
+    def starts(self, resource: str) -> list[list[int]]:
+        """Return when tasks began last that need a resource with a rate, each with how many.
+
+        What an earlier version has stored is not read.
+        """
         cell = self.cell(RATES, resource)
-        found = 0 if cell is None else self.state.cells.load(cell)
-        return found if type(found) is int else 0
+        found: Any = None if cell is None else self.state.cells.load(cell)
+        is_starts = isinstance(found, list) and all(
+            isinstance(each, list) and [type(part) for part in each] == [int, int] for each in found
+        )
+        return [[*each] for each in sorted(found)] if is_starts else []
 
     def branches(self) -> Iterator[tuple[str, TaskBranch]]:
         """Yield the branches on which tasks have worked."""
@@ -239,6 +270,8 @@ class StoredFlow:
     def put_plan(self, specs: Iterable[tuple[str, TaskSpec]]) -> None:
         """Stage tasks of the plan: a new plan as a whole, others one by one."""
         pairs = sorted(specs, key=lambda pair: pair[0])
+        if not pairs:
+            return
         if self.cell(PLAN) is not None:
             for name, spec in pairs:
                 self.put(spec.to_data(), PLAN, name)
@@ -297,6 +330,20 @@ def merge_tasks(base: Any, ours: Any, theirs: Any) -> Any:
     if mine.status == yours.status == "done" and mine.product == yours.product:
         return min(mine, yours, key=lambda each: (each.ended, each.worker)).to_data()
     return NotImplemented
+
+
+def plan_fault(plan: object) -> str:
+    """Return why the plan of a run makes no sense as a whole; "" if it does.
+
+    Two branches that have both added tasks can have made, together, tasks that wait for each other.
+    """
+    pairs = plan.items() if isinstance(plan, dict) else ()
+    try:
+        specs = {str(name): TaskSpec.from_data(str(name), data) for name, data in pairs}
+        TaskGraph({name: spec.waits_for for name, spec in specs.items()})
+    except (Corrupt, Invalid, KeyNotFound) as error:
+        return f"the plan of both sides together cannot be done: {error.message}"
+    return ""
 
 
 def _progress(record: TaskRecord) -> tuple[object, ...]:

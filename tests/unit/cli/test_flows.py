@@ -150,6 +150,7 @@ def test_a_task_as_json_is_an_object_of_these_names(place):
     assert tasks["pay"].keys() == {
         "name", "status", "after", "call", "goal", "attempt", "failures", "lost", "worker", "began",
         "ended", "waited", "ran", "retried", "error", "feedback", "question",
+        "asked", "answered", "answered_by",
     }  # fmt: skip
     assert (tasks["pay"]["attempt"], tasks["pay"]["failures"]) == (2, 2)
     assert tasks["pay"]["retried"] > 0
@@ -417,3 +418,18 @@ def test_when_a_run_ends_is_expected_from_what_its_tasks_took(place):
     with otolith.open("a.db") as repo:
         repo.session("ann").flow(flow, key="f").work()
     assert data("flow", "show", "f")["estimate"] is None
+
+
+def test_a_run_that_cannot_be_read_is_listed_with_the_others(place):
+    with otolith.open("a.db") as repo:
+        state = repo.session("ann")
+        stored = StoredFlow(state, "bad")
+        stored.put({"flow": "bad", "created": 1}, "head")
+        stored.put({"call": "a", "after": ["self"]}, "plan", "self")
+        state.commit()
+
+    found = {each["key"]: each for each in data("flow", "list", "-s", "ann")["runs"]}
+    assert found["trip-42"]["status"] == "waiting"
+    assert found["bad"]["status"] == "corrupt"
+    assert "the plan of the run bad is not sound" in found["bad"]["why"]
+    assert "corrupt" in done("flow", "list", "--all")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from otolith.errors import IllegalTransition, MergeConflict
+from otolith.errors import Corrupt, IllegalTransition, MergeConflict
 from otolith.flows import Flow, FlowTask, TaskRecord, merge_tasks
+from otolith.flows.storage import StoredFlow
 
 
 @pytest.fixture
@@ -120,3 +121,68 @@ def test_an_event_that_a_status_does_not_accept_is_a_typed_error():
     with pytest.raises(IllegalTransition, match="task a is done, and cannot start") as caught:
         TaskRecord("done").after("a", "start")
     assert caught.value.allowed == ("again",)
+
+
+def two_chains():
+    flow = Flow("chains")
+    for name, after in (("a", ()), ("b", "a"), ("d", ()), ("c", "d")):
+        flow.task(lambda: 1, name=name, after=after)
+    return flow
+
+
+def expanded_on_both(state):
+    """Let x make b wait for c on one branch, and y make c wait for b on the other."""
+    run = state.flow(two_chains())
+    fork = state.fork("try")
+    run.expand("a", [FlowTask("x", call="a", after="c")])
+    fork.flow(key="chains").expand("d", [FlowTask("y", call="a", after="b")])
+    return run, fork
+
+
+@pytest.mark.parametrize("take", ["ours", "theirs"])
+def test_tasks_that_would_wait_for_each_other_after_a_merge_are_a_conflict(state, take):
+    run, fork = expanded_on_both(state)
+    result = state.merge(fork)
+
+    assert [each.path for each in result.conflicts] == [".flows/chains/plan"]
+    assert "wait for each other: " in result.conflicts[0].why
+    for name in ("b -> y", "y -> c", "c -> x", "x -> b"):
+        assert name in result.conflicts[0].why
+    state.resolve_conflict(".flows/chains/plan", take=take)
+    state.commit("decided")
+    assert run.work().counts == {"done": 5}
+    assert ("x" in run.graph) == (take == "ours")
+
+
+def test_a_branch_with_such_a_plan_is_not_merged_without_a_decision(state):
+    run, fork = expanded_on_both(state)
+    head = state.head
+    state.merge(fork)
+
+    with pytest.raises(MergeConflict, match="to decide first"):
+        state.commit()
+    assert state.head == head
+    assert run.progress().total == 5
+
+
+def test_two_branches_that_expand_one_run_merge(state):
+    run = state.flow(two_chains())
+    fork = state.fork("try")
+    run.expand("a", [FlowTask("x", call="a")])
+    fork.flow(key="chains").expand("a", [FlowTask("y", call="a")])
+
+    assert state.merge(fork).ok
+    assert set(run.graph.waits_for("b")) == {"a", "x", "y"}
+
+
+def test_a_run_that_cannot_be_read_hides_no_other(state):
+    state.flow(two_chains())
+    stored = StoredFlow(state, "bad")
+    stored.put({"flow": "bad", "created": 1}, "head")
+    stored.put({"call": "a", "after": ["self"]}, "plan", "self")
+    state.commit()
+
+    bad, good = state.flows()
+    assert (bad.key, good.key, good.status) == ("bad", "chains", "running")
+    with pytest.raises(Corrupt, match="the plan of the run bad is not sound"):
+        bad.progress()

@@ -136,3 +136,76 @@ def test_the_past_has_a_forecast_too(state, clock):
 
     assert list(run.at(state.head).critical_path()) == ["a", "b", "d"]
     assert run.at(state.head).workers() == {}
+
+
+def causes(run):
+    return {(each.name, each.cause): each.seconds for each in run.bottlenecks()}
+
+
+def test_who_answered_and_when_is_recorded_and_the_wait_is_named(state, clock):
+    flow = Flow("signed")
+    flow.task(lambda: 1, name="draw")
+    flow.add(FlowTask("sign", goal="Sign it", after="draw"))
+    flow.task(lambda task: task.ask("Send?"), name="send", after="sign")
+    run = state.flow(flow)
+    run.work()
+    asked = clock.now
+    clock.now += 60 * SECOND
+    run.answer("sign", True, by="ann")
+    run.work()
+    clock.now += 30 * SECOND
+    run.answer("send", True)
+    run.work()
+
+    sign, send = run.task("sign").record, run.task("send").record
+    assert sign.asked == pytest.approx(asked, abs=9)
+    assert (sign.answered, sign.answered_by) == (pytest.approx(asked + 60 * SECOND, abs=9), "ann")
+    assert send.answered == pytest.approx(asked + 90 * SECOND, abs=9)
+    assert send.answered_by == state.repo.backend.author
+    found = causes(run)
+    assert found["sign", "waits for an answer"] == pytest.approx(60, abs=0.1)
+    assert found["send", "waits for an answer"] == pytest.approx(30, abs=0.1)
+    assert found.get(("send", "waits for a slot"), 0) < 0.1
+
+
+def test_a_pause_is_named(state, clock):
+    flow = Flow("paused")
+    flow.task(lambda: 1, name="a")
+    run = state.flow(flow)
+    run.pause("lunch")
+    clock.now += 60 * SECOND
+    assert causes(run)["a", "paused"] == pytest.approx(60)
+    run.resume()
+    run.work()
+
+    assert causes(run)["a", "paused"] == pytest.approx(60)
+    assert causes(state.flow(key="paused"))["a", "paused"] == pytest.approx(60)
+
+
+def test_a_resource_and_a_rate_are_named(state, clock):
+    for key, flow in {
+        "waits for gpu": Flow("units", resources={"gpu": 1}),
+        "waits for the rate of gpu": Flow("rate", resources={"gpu": 9}, rates={"gpu": "1/s"}),
+    }.items():
+        for number in range(4):
+            flow.task(lambda: 1, name=f"t{number}", needs={"gpu": 1})
+        run = state.flow(flow)
+        branch = Branch(state.repo.backend, state.ref)
+        stored = StoredFlow(branch, run.key)
+        for number in range(4):
+            begun = clock.now + number * SECOND
+            ran = SECOND if "rate" not in key else SECOND // 10
+            times = {"began": begun, "ended": begun + ran, "ran": ran}
+            stored.put_record(f"t{number}", TaskRecord("done", attempt=1, **times))
+        branch.commit("done")
+
+        assert ("t3", key) in causes(run)
+
+
+def test_the_estimate_knows_of_rates(state, clock):
+    flow = Flow("slow", resources={"api": 9}, rates={"api": "1/s"})
+    for number in range(20):
+        flow.task(lambda: 1, name=f"t{number}", needs={"api": 1})
+    run = state.flow(flow)
+
+    assert run.eta(slots=4).expected >= 19

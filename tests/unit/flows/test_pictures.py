@@ -10,6 +10,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from otolith.flows.bottlenecks import Bottleneck
 from otolith.flows.graph import TaskGraph
 from otolith.flows.graph_layout import layered_layout
 from otolith.flows.lifecycle import STATUSES
@@ -22,7 +23,7 @@ from otolith.flows.pictures import (
     mermaid,
     report_html,
 )
-from otolith.flows.schedules import Bottleneck, Estimate
+from otolith.flows.schedules import Estimate
 
 SVG = "{http://www.w3.org/2000/svg}"
 TRIP = TaskGraph(

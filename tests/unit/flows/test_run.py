@@ -207,7 +207,7 @@ def test_a_flow_is_checked_when_it_is_made():
     other = flow.task(lambda: 1, name="other")
     with pytest.raises(Invalid, match="does not come before it"):
         flow.task(lambda: 1, name="two", after=first, back_to=other)
-    with pytest.raises(KeyNotFound, match="has no such function"):
+    with pytest.raises(KeyNotFound, match="has none of its name"):
         flow.add(FlowTask("three"))
     assert list(flow.tasks) == ["first", "other"]
     assert len(flow.graph) == 2

@@ -9,13 +9,13 @@ from random import Random
 import pytest
 
 from otolith.errors import Invalid, KeyNotFound
+from otolith.flows.bottlenecks import Halt, bottlenecks
 from otolith.flows.graph import TaskGraph
 from otolith.flows.schedules import (
     Estimate,
     Timeline,
     Work,
     best_priorities,
-    bottlenecks,
     eta,
     simulate,
     what_if,
@@ -340,6 +340,7 @@ def test_waiting_for_a_slot_is_a_cause_and_one_more_slot_is_what_it_saves():
 def test_waiting_for_a_resource_saves_what_one_more_unit_would():
     work = Work(free(9), [1.0] * 9, 9, needs=[{"gpu": 1}] * 9, capacities={"gpu": 1})
 
+    assert bottlenecks(work)[0].cause == "waits for gpu"
     assert bottlenecks(work)[0].saves == 4
 
 
@@ -372,3 +373,46 @@ def test_each_of_a_chain_could_begin_when_the_one_before_it_was_done():
         assert timeline.ready(chain[0]) == 0
         assert timeline.ends[chain[-1]] == timeline.makespan
         assert all(timeline.ready(two) == timeline.ends[one] for one, two in pairwise(chain))
+
+
+def test_a_rate_spreads_what_is_simulated():
+    work = Work(
+        free(7), [0.5] * 7, 7, needs=[{"api": 1}] * 7, capacities={"api": 9}, rates={"api": (2, 1)}
+    )
+    timeline = simulate(work)
+
+    assert sorted(timeline.starts) == [0, 0, 1, 1, 2, 2, 3]
+    assert timeline.makespan == 3.5
+
+
+def test_a_rate_holds_up_only_what_needs_it():
+    needs: list[dict[str, int]] = [{"api": 1}, {"api": 1}, {}, {}]
+    timeline = simulate(Work(free(4), [0.1] * 4, 1, needs=needs, rates={"api": (1, 10)}))
+
+    assert sorted(timeline.starts[2:]) == [0.1, 0.2]
+    assert sorted(timeline.starts[:2]) == [0, 10]
+
+
+def test_what_waits_for_a_rate_is_named_and_saves_what_no_rate_would():
+    work = Work(free(6), [1.0] * 6, 9, needs=[{"api": 1}] * 6, rates={"api": (1, 5)})
+    waits = bottlenecks(work)[0]
+
+    assert (waits.cause, waits.seconds, waits.saves) == ("waits for the rate of api", 25, 25)
+
+
+def test_what_waits_for_a_person_is_named():
+    graph = TaskGraph({"make": [], "sign": ["make"], "send": ["sign"]})
+    work = Work(graph, [1.0, 20.0, 1.0], 2, outside={1})
+
+    assert bottlenecks(work)[0] == ("sign", "waits for an answer", 20, 20)
+
+
+def test_a_pause_is_no_wait_for_a_slot():
+    graph = TaskGraph({"one": [], "two": ["one"]})
+    lived = Timeline(graph, [0, 9], [1, 10])
+    halts = {None: [Halt("paused", 1, 8)], 1: [Halt("waits for an answer", 7, 8.5)]}
+    found = bottlenecks(Work(graph, [1.0, 1.0], 1), lived, halts=halts)
+
+    assert {each.cause: each.seconds for each in found if each.name == "two"} == {
+        "paused": 6.5, "waits for an answer": 1.5, "runs": 1,
+    }  # fmt: skip

@@ -51,10 +51,11 @@ from otolith.cli.location import (
 )
 from otolith.cli.options import GlobalOptions, SessionCommand, json_option
 from otolith.cli.terminal import escape, output, pick, table
-from otolith.errors import IllegalTransition, KeyNotFound
+from otolith.errors import Corrupt, IllegalTransition, KeyNotFound
 from otolith.flows import (
     STATUSES,
     FlowRun,
+    RunProgress,
     gantt_svg,
     graph_svg,
     mermaid,
@@ -130,13 +131,21 @@ def list_runs(options: GlobalOptions, everything: bool) -> None:
             raise click.UsageError("--all is of all sessions\nomit -s and -b")
         with open_repo(find(options).url, read_only=True) as repo:
             ids = [each.id for each in repo.sessions() if MAIN in each.branches]
-            runs = [(id, run.progress()) for id in ids for run in repo.session(id).flows()]
+            runs = [(id, _progress(run)) for id in ids for run in repo.session(id).flows()]
     else:
         with open_current(options, read_only=True, unstash=False, must_exist=True) as current:
             branch = current.branch
-            runs = [(branch.session, run.progress()) for run in branch.flows()]
+            runs = [(branch.session, _progress(run)) for run in branch.flows()]
     lines = table(run_rows(runs, has_sessions=everything)) if runs else [f"No runs; {_BEGIN}."]
     output(options, lambda: {"runs": [run_json(*each) for each in runs]}, lines)
+
+
+def _progress(run: FlowRun) -> RunProgress:
+    """Return how far a run is; one that cannot be read hides no other."""
+    try:
+        return run.progress()
+    except Corrupt as error:
+        return RunProgress.unreadable(run.key, error.message)
 
 
 @flow.command("show", cls=SessionCommand)

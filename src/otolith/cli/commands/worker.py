@@ -15,20 +15,20 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import current_thread, main_thread
-from time import monotonic
 from types import FrameType
 
 import click
 from click.core import ParameterSource
 
 from otolith.cli.errors import ExitCode, in_commands
-from otolith.cli.format.flows import expected_text, report_json, report_line
+from otolith.cli.format.flows import report_json, report_line
 from otolith.cli.format.history import plural
 from otolith.cli.location import find, open_repo
 from otolith.cli.options import GlobalOptions, json_lines_option
 from otolith.cli.run.flow_code import load_flows
 from otolith.cli.terminal import dumps, end_progress, escape, escape_line
 from otolith.flows import (
+    ExpectedEnd,
     Forecast,
     ProgressLine,
     StoreWorker,
@@ -38,8 +38,6 @@ from otolith.flows import (
 )
 
 _PATIENCE_SECONDS = 60.0
-_LOOK_SECONDS = 0.5
-_LOOK_SHARE = 50  # what is expected is looked up for so small a part of the time
 
 
 class _Stop:
@@ -76,10 +74,11 @@ class _Display:
     def __init__(self, options: GlobalOptions) -> None:
         self._as_json = options.as_json
         has_line = not self._as_json and sys.stderr.isatty()
-        self._line = ProgressLine(lambda: self._progress, more=self._more) if has_line else None
+        self._expected = ExpectedEnd(lambda: self._look())  # noqa: PLW0108 - it changes
+        more = self._expected.text
+        self._line = ProgressLine(lambda: self._progress, more=more) if has_line else None
         self._progress = WorkProgress("", 0, 0, 0.0, "")
         self._look: Callable[[], Forecast | None] = lambda: None
-        self._expected, self._look_at = "", 0.0
         self._is_shown = False
         self._ends: dict[tuple[str, str], str] = {}
 
@@ -108,16 +107,6 @@ class _Display:
         else:
             self._progress, self._is_shown = progress, True
             self._line.show()
-
-    def _more(self) -> str:
-        """Return when the longest run ends, and what it hangs on; looked up now and then."""
-        began = monotonic()
-        if began >= self._look_at:
-            found = self._look()
-            self._expected = "" if found is None else expected_text(found)
-            took = monotonic() - began
-            self._look_at = monotonic() + max(_LOOK_SECONDS, _LOOK_SHARE * took)
-        return self._expected
 
     def clear(self) -> None:
         """Remove the line of progress."""

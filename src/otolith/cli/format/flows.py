@@ -6,7 +6,7 @@ seconds:
     run         session, key, flow, status, why, done, total, percent, counts, created, running,
                 questions, failures
     task        name, status, after, call, goal, attempt, failures, lost, worker, began, ended,
-                waited, ran, retried, error, feedback, question
+                waited, ran, retried, error, feedback, question, asked, answered, answered_by
     estimate    low, expected, high
     report      a line of `worker`: kind, session, key, flow, status; and task, run, text with hint
 """
@@ -23,12 +23,13 @@ from otolith.cli.format.values import one_line
 from otolith.cli.terminal import escape, pick, table
 from otolith.flows import (
     Estimate,
-    Forecast,
     RunProgress,
     TaskGraph,
     TaskView,
     WhatIf,
     WorkReport,
+    path_text,
+    seconds_text,
 )
 from otolith.text import clip
 
@@ -38,7 +39,8 @@ _LEAST_WORDS = 24  # letters of an error in a table
 _DEEPEST = 20  # levels of a tree
 _COLOURS = {
     "done": "green", "skipped": "green", "failed": "red", "cancelled": "red", "waiting": "yellow",
-    "paused": "yellow", "left": "yellow", "running": "cyan", "leased": "cyan", "checking": "cyan",
+    "corrupt": "red", "paused": "yellow", "left": "yellow", "running": "cyan", "leased": "cyan",
+    "checking": "cyan",
 }  # fmt: skip
 
 
@@ -54,19 +56,6 @@ def _status(status: str) -> str:
 def _line(text: str, limit: int) -> str:
     """Return a text on one line, cut."""
     return escape(clip(" ".join(text.split()), limit))
-
-
-def seconds_text(seconds: float) -> str:
-    """Return a span of time for a person: `0.42 s`, `12 s`, `3 m 20 s`, `2 h 5 m`."""
-    if seconds < 10:
-        return f"{seconds:.3g} s" if seconds >= 0.001 or not seconds else "< 1 ms"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    large, small, unit = (whole // 60, whole % 60, "m") if whole < 3600 else (
-        whole // 3600, whole % 3600 // 60, "h")  # fmt: skip
-    rest = f" {small} {'s' if unit == 'm' else 'm'}" if small else ""
-    return f"{large:,} {unit}{rest}"
 
 
 def _span(microseconds: int) -> str:
@@ -103,7 +92,7 @@ def run_rows(runs: Iterable[tuple[str, RunProgress]], *, has_sessions: bool) -> 
             _status(each.status),
             f"{each.done:,} of {each.total:,}",
             f"{each.percent:.0f}",
-            format_time(each.created),
+            format_time(each.created) if each.created else "",
         ]
         rows.append([escape(session), *row] if has_sessions else row)
     return rows
@@ -186,7 +175,7 @@ def workers_lines(workers: Mapping[str, Mapping[str, Any]], progress: RunProgres
 
 def forecast_lines(path: Iterable[str], estimate: Estimate | None) -> Iterator[str]:
     """Yield what a run hangs on, and when it ends."""
-    yield f"Path    {path_text([*path])}"
+    yield f"Path    {escape(path_text([*path]))}"
     if estimate is not None:
         yield f"Ends    {estimate_text(estimate)}"
 
@@ -196,12 +185,6 @@ def estimate_text(estimate: Estimate) -> str:
     low, high = seconds_text(estimate.low), seconds_text(estimate.high)
     between = "" if low == high else f", between {low} and {high} in 8 of 10 cases"
     return f"in about {seconds_text(estimate.expected)}{between}"
-
-
-def expected_text(forecast: Forecast) -> str:
-    """Return when a run ends, and the tasks that what is left hangs on, on a short line."""
-    left = seconds_text(forecast.eta().expected)
-    return f"({left} left, {path_text(forecast.path_left)})"
 
 
 def estimate_json(estimate: Estimate | None) -> dict[str, float] | None:
@@ -221,7 +204,7 @@ def task_json(task: TaskView) -> dict[str, Any]:
         **pick(spec, "call", "goal"),
         **pick(record, "attempt", "failures", "lost", "worker", "began", "ended"),
         **{name: getattr(record, name) / 1e6 for name in ("waited", "ran", "retried")},
-        **pick(record, "error", "feedback", "question"),
+        **pick(record, "error", "feedback", "question", "asked", "answered", "answered_by"),
     }
 
 
@@ -244,6 +227,7 @@ def task_lines(run: str, task: TaskView, result: object, *, has_result: bool) ->
         "ran": _span(record.ran),
         "retried": _span(record.retried),
         "asks": escape(record.question),
+        "answered": _answered(task),
         "feedback": escape(record.feedback),
     }
     yield from table([[name, value] for name, value in facts.items() if value])
@@ -252,6 +236,12 @@ def task_lines(run: str, task: TaskView, result: object, *, has_result: bool) ->
     if record.error:
         yield ""
         yield from (click.style(line, fg="red") for line in escape(record.error).splitlines())
+
+
+def _answered(task: TaskView) -> str:
+    record = task.record
+    by = f" by {escape(record.answered_by)}" if record.answered_by else ""
+    return f"{format_time(record.answered)}{by}" if record.answered else ""
 
 
 def _attempts(task: TaskView) -> str:
@@ -289,14 +279,6 @@ def tree_lines(
 def _names(names: Sequence[str]) -> str:
     more = f", and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
     return escape(", ".join(names[:_MOST_NAMES])) + more
-
-
-def path_text(names: Sequence[str]) -> str:
-    """Return a path through a graph on one line; of a long one, both ends."""
-    half = _MOST_NAMES // 2
-    if len(names) > _MOST_NAMES:
-        names = [*names[:half], f"… {len(names) - 2 * half} more …", *names[-half:]]
-    return escape(" > ".join(names))
 
 
 def path_lines(key: str, path: Mapping[str, float], tasks: Iterable[TaskView]) -> Iterator[str]:

@@ -104,7 +104,15 @@ def _flow_policy(path: Path, *, is_map: bool) -> str | None:
         return f"{CALL}flow-task" if depth == 4 else None
     if table == "head":
         return None if is_map and depth < 4 else "last-writer"
-    return "max" if table == "rates" and not is_map else None
+    return "last-writer" if table == "rates" and depth == 4 else None
+
+
+def whole_check(path: Path) -> str | None:
+    """Return the name of the resolver that checks a map which was put together from both sides.
+
+    It gets the merged map twice, and returns why the whole makes no sense, or an empty text.
+    """
+    return "flow-plan" if path[0] == FLOWS and path[2:] == ("plan",) else None
 
 
 def _profile_policy(path: Path, *, is_map: bool) -> str | None:

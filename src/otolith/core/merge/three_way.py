@@ -12,7 +12,8 @@ Rule 6: the order of a dict never conflicts. A merged dict has the order of the 
 it, else of the earlier side, and then the new keys of the other in their order; where both sides
 are in key order, so is it.
 Rule 7: a model that was put together from both sides must be one that its class accepts, where that
-class is known. Otherwise the model as a whole is a conflict, whatever became of its fields.
+class is known. Otherwise the model as a whole is a conflict, whatever became of its fields. So is
+the plan of a run in which tasks would wait for each other.
 
 Theory of operation. Cells are canonical, so "differs" is a comparison of bytes, and only the
 paths on which the sides differ from the base are visited. The policies are themselves part of the
@@ -44,7 +45,7 @@ from otolith.core.merge.diff import (
     too_deep,
 )
 from otolith.core.merge.edit_sets import DocumentMerge
-from otolith.core.merge.policies import CALL, RESERVED, Policies, Resolver
+from otolith.core.merge.policies import CALL, RESERVED, Policies, Resolver, whole_check
 from otolith.core.merge.values import NoDecision, ValueMerger
 from otolith.core.paths import EVENTS, POLICY, SNAPSHOTS, Path, format_path, parse_path
 from otolith.core.trees.cells import EMPTY_MAP, Cells
@@ -409,11 +410,13 @@ class _Walk:
     def _by_name(self, path: Path, base: bytes | None, ours: bytes, theirs: bytes) -> bytes:
         """Merge two maps key by key, or two models field by field."""
         models = self._like_models(path, ours, theirs)
-        if models is None:
-            return self._map(path, base, ours, theirs)
         reported = len(self.conflicts)
-        merged = self._model(path, base, *models)
-        why = self._refusal(merged, ours, theirs)
+        if models is None:
+            merged = self._map(path, base, ours, theirs)
+            why = self._fault(path, merged)
+        else:
+            merged = self._model(path, base, *models)
+            why = self._refusal(merged, ours, theirs)
         if why:
             del self.conflicts[reported:]  # those of its fields
             raise NoDecision(why)
@@ -440,6 +443,14 @@ class _Walk:
             if self._cells.same(next(filter(None, found), None), side.entry(name, self._cells)):
                 given -= {name}
         return mine.replaced(tables, given, self._cells)
+
+    def _fault(self, path: Path, merged: bytes) -> str:
+        """Return why a merged map makes no sense as a whole (rule 7)."""
+        check = self._resolvers.get(whole_check(path) or "")
+        if check is None or self._is_virtual or self._disputes:
+            return ""
+        value = self._cells.load(merged)
+        return str(check(None, value, value))
 
     def _refusal(self, merged: bytes, ours: bytes, theirs: bytes) -> str:
         """Return why the class of a merged model refuses it (rule 7)."""
