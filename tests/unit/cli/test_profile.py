@@ -498,6 +498,35 @@ def test_a_user_with_staged_edits_only_can_be_erased(place):
     assert refused("--user", "eve", "status", code=9)
 
 
+# ---------------------------------------------------------------- the other commands on a user
+
+
+def test_the_commands_on_a_state_tell_of_a_profile(place):
+    done("profile", "set", "ann", "seat", "window")
+    shown = done("--user", "ann", "show")
+    assert "Profile:\n~ profile seat: set " in shown
+    assert 'Preferences:\n  seat: "window", set\n' in shown
+    assert "`otolith profile show ann` shows what is known" in shown
+    assert '  seat: "aisle", set' in done("--user", "ann", "show", "@~1")
+    known = data("--user", "ann", "show", "@~1")["preferences"]
+    assert [(each["key"], each["value"]) for each in known] == [("seat", "aisle"), ("drink", "tea")]
+    assert "~ profile seat" in done("--user", "ann", "diff", "@~1", "@")
+    (change,) = data("--user", "ann", "diff", "@~1", "@")["agent"]
+    assert (change["what"], change["name"], change["how"]) == ("profile", "seat", "changed")
+    assert done("--user", "ann", "diff", "@~1", "@", "--name-only") == ".profile\n"
+    assert "Preferences" not in done("-s", "trip", "show")
+
+
+def test_staged_changes_of_a_profile_are_in_the_status(place):
+    with otolith.open("a.db") as repo:
+        state = repo.user("ann")
+        state.profile.set("seat", "window")
+        state.stash()
+    shown = done("--user", "ann", "status")
+    assert "Staged: 1 profile" in shown
+    assert "~ profile seat: set " in shown
+
+
 def test_nothing_that_is_stored_reaches_the_terminal_as_control_characters(place):
     evil = "\x1b]0;owned\x07\u202e\x9b2J\nerror: "
     with otolith.open("a.db") as repo:
@@ -517,7 +546,7 @@ def test_nothing_that_is_stored_reaches_the_terminal_as_control_characters(place
         for how in ([], ["--json"]):
             shown = run("profile", verb, "ann", *key, *how).output
             assert not {"\x1b", "\x07", "\u202e", "\x9b"} & set(shown), (verb, how)
-    shown = done("profile", "export", "ann", "-")
+    shown = done("profile", "export", "ann", "-") + run("--user", "ann", "show").output
     shown += run("profile", "learn", "ann", evil.replace("\n", " ")).output
     assert not {"\x1b", "\x07", "\u202e", "\x9b"} & set(shown)
     assert "\nerror: " not in done("profile", "why", "ann", "seat")
