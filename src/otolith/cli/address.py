@@ -1,4 +1,4 @@
-"""Addresses on the command line: `REF:PATH`, `PATH`, `A..B`.
+"""Addresses on the command line: `REF:PATH`, `PATH`, `A..B`, and times.
 
 Both names and paths may contain colons. The longest name of a commit counts: each colon is tried
 from the right, and the first whose left side names a commit separates; that of a key such as `~:42`
@@ -7,8 +7,12 @@ never does. A leading colon (`:PATH`) means the staged state.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from datetime import datetime
 from typing import NamedTuple
+
+import click
 
 from otolith.cli.location import OpenBranch
 from otolith.core import Branch, Commit, Snapshot, parse_path
@@ -88,3 +92,18 @@ def parse_range(current: OpenBranch, words: tuple[str, ...]) -> tuple[Commit | N
         return (bases[0] if bases else left), right
     commits = [current.commit(word) for word in words]
     return (commits[0] if commits else None), (commits[1] if len(commits) > 1 else None)
+
+
+def time_or_commit(text: str | None) -> datetime | str | None:
+    """Return a time with its zone, or the text itself if it does not look like a time.
+
+    Raises:
+        UsageError: it looks like a time, and is none.
+    """
+    if text is None or not re.match(r"\d{4}-\d\d-\d\d", text):
+        return text
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise click.UsageError(f"{text!r} is not a time: {error}\nwrite 2026-11-16T09:30") from None
+    return found if found.tzinfo is not None else found.astimezone()

@@ -9,6 +9,7 @@
 6  temporarily impossible: the store is busy, full or unreachable; a retry is safe
 7  this installation cannot do that
 8  a run of an agent is not finished: it waits for an answer, or reached a limit
+9  a user was erased, and stays erased
 
 Code of the user that runs in this process may raise anything, including exceptions that mean
 something to the command line itself: an exit, a broken pipe, a missing file. `user_code_errors`
@@ -38,6 +39,7 @@ from otolith.errors import (
     Conflict,
     Corrupt,
     Denied,
+    Erased,
     Error,
     Invalid,
     KeyNotFound,
@@ -65,6 +67,7 @@ class ExitCode(IntEnum):
     UNAVAILABLE = 6
     UNSUPPORTED = 7
     UNFINISHED = 8
+    ERASED = 9
     INTERRUPTED = 128 + signal.SIGINT  # as a shell counts signals
     BROKEN_PIPE = 128 + 13
 
@@ -79,6 +82,7 @@ _CODES: tuple[tuple[type[Error], ExitCode], ...] = (
     (Corrupt, ExitCode.DAMAGED),
     (Unavailable, ExitCode.UNAVAILABLE),
     (Unsupported, ExitCode.UNSUPPORTED),
+    (Erased, ExitCode.ERASED),
 )
 
 # The library's hints name Python calls, because its callers are programs. Here each of these calls
@@ -89,6 +93,14 @@ _COMMANDS = {
     r"repo\.tags\(\)": "`otolith tag`",
     r"repo\.remotes\.list\(\)": "`otolith remote list`",
     r"repo\.sessions\(\)": "`otolith sessions`",
+    r"repo\.sessions\(scope='user'\)": "`otolith users`",
+    r"sessions='(delete|keep)'": r"`--sessions \1`",
+    r"feedback\(…, liked=False\)": "`--disliked`",
+    r"see profile\.why\(key\)": "`otolith profile why USER KEY` lists what is known",
+    r"profile\.unset\(key\)": "`otolith profile unset USER KEY`",
+    r"profile\.settings\.describe\('.*?'\) describes it": (
+        "`otolith profile settings USER` describes it"
+    ),
     r"list\(state\)": "`otolith ls`",
     r"(see )?\bvars\(\)": "`otolith vars`",
     r"state\.conflicts": "`otolith status`",
@@ -131,6 +143,7 @@ _ROOM_HINTS = {
     ".conversation": "programs write it; `otolith chat show` reads it",
     ".memory": "programs write it; `otolith memory` reads it",
     ".events": "programs write them; `otolith events` lists them",
+    ".profile": "`otolith profile set USER KEY VALUE` sets what a user prefers",
 }
 
 

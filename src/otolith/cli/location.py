@@ -347,11 +347,16 @@ def open_branch(repo: Repo, location: StoreLocation, session: str) -> Versioned:
 
 _BEGIN = {"session": "name one: `otolith -s ID …`"}
 _BEGIN["team"] = "`otolith team add NAME --team ID --as NAME` begins one, with its first member"
-_CHOOSE = {"session": "choose one: `otolith -s ID …`", "team": "choose one: `--team ID`"}
+_BEGIN["user"] = "`otolith profile set USER KEY VALUE` begins one"
+_CHOOSE = {
+    "session": "choose one: `otolith -s ID …`",
+    "team": "choose one: `--team ID`",
+    "user": "choose one: `--user ID`",
+}
 
 
 def only_state(repo: Repo, scope: str = "session") -> str:
-    """Return the session, or the team, of a store that has one.
+    """Return the session, the team, or the user, of a store that has one.
 
     Raises:
         Invalid: it has none, or several.

@@ -54,6 +54,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "sessions": ("status", "all sessions of the store"),
         "users": ("status", "the users that sessions share, with their own states"),
         "apps": ("status", "the applications that sessions share, with their own states"),
+        "profile": ("profile", "what is known about a user, and why; consent, export, erasure"),
         "teams": ("status", "the teams, whose states several members share"),
         "chat": ("chat", "conversation: show, threads, search, topics, context"),
         "memory": ("chat", "working memory: goal, plan, notes"),

@@ -8,7 +8,7 @@ parameter for them, and a function that gets the options knows all of them.
 A command on a session is a `SessionCommand`: session and branch may stand before it or after it
 (`otolith log -s trip`). Some take the session as their first word as well (`otolith vars trip`). A
 session that is named twice must be the same. A `TeamCommand` takes a team in the same places, and
-the member that acts.
+the member that acts. A `UserCommand` works on a user: its first word, unless `--user` names one.
 """
 
 from __future__ import annotations
@@ -117,6 +117,11 @@ def _use_team(ctx: click.Context, _: click.Parameter, team: str | None) -> None:
     ctx.obj = ctx.obj.for_scope("team", team)
 
 
+def _use_user(ctx: click.Context, _: click.Parameter, user: str | None) -> None:
+    """Remember the user that a command was given."""
+    ctx.obj = ctx.obj.for_scope("user", user)
+
+
 def _use_member(ctx: click.Context, _: click.Parameter, member: str | None) -> None:
     """Remember the member that a command was given."""
     ctx.obj = ctx.obj.for_member(member)
@@ -139,6 +144,10 @@ session_argument = click.argument(
     "session", required=False, expose_value=False, callback=_use_session
 )
 team_argument = click.argument("team", required=False, expose_value=False, callback=_use_team)
+user_argument = click.argument("user", expose_value=False, callback=_use_user)
+optional_user_argument = click.argument(
+    "user", required=False, expose_value=False, callback=_use_user
+)
 at_option = click.option("--at", "ref", default="@", metavar="REF", help="As of this commit.")
 
 
@@ -194,6 +203,50 @@ class TeamCommand(click.Command):
                     [option, name], metavar=metavar, expose_value=False, callback=use, help=text
                 )
             )
+
+
+_IS_NAMED = f"{__name__}.user_is_named"
+
+
+class UserCommand(click.Command):
+    """A command on a user: its first word names the user, unless `--user` does.
+
+    So its other words are the same wherever the user is named: `otolith profile why ann seat`,
+    `otolith --user ann profile why seat`.
+    """
+
+    def __init__(self, *args: Any, **attributes: Any) -> None:
+        super().__init__(*args, **attributes)
+        self.params.append(
+            click.Option(
+                ["--user", "named_user"], metavar="ID", expose_value=False, callback=_use_user,
+                help="Use this user, and leave out the first word.",
+            )
+        )  # fmt: skip
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Return the parameters; without the word for the user, if an option names one."""
+        found = super().get_params(ctx)
+        return [each for each in found if each.name != "user" or not ctx.meta.get(_IS_NAMED)]
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Find out whether an option names the user, then read the words.
+
+        Raises:
+            UsageError: there are too many words; the hint says if one of them is the user.
+        """
+        options: GlobalOptions = ctx.obj
+        words = args[: args.index("--")] if "--" in args else args
+        ctx.meta[_IS_NAMED] = options.scope == "user" or any(
+            word == "--user" or word.startswith("--user=") for word in words
+        )
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            if ctx.meta[_IS_NAMED] and "unexpected extra argument" in error.message:
+                hint = "--user names the user: omit the first word"
+                raise click.UsageError(f"{error.message}\n{hint}", ctx) from None
+            raise
 
 
 def reject_options(ctx: click.Context, names: Collection[str], why: str) -> None:

@@ -98,7 +98,7 @@ def test_every_exit_code_is_told_wherever_they_are_listed():
     listed = re.search(r"Exit codes: (.*?)\. ", walk.read_text().replace("\n", " "))
     assert listed
     table = re.findall(r"(?m)^\| (\d) \|", REFERENCE.read_text())
-    known = list(map(str, range(9)))
+    known = list(map(str, range(10)))
 
     assert table == known
     assert re.findall(r"\b\d\b", listed[1]) == known
@@ -148,6 +148,8 @@ def test_an_option_after_the_verb_that_belongs_before_it_is_explained(run):
         (errors.BadPath("m"), 2),
         (errors.RefExists("m"), 2),
         (errors.StoreNotFound("m"), 3),
+        (errors.NoConsent("m", purpose="learning"), 4),
+        (errors.Erased("m"), 9),
         (errors.Denied("m"), 4),
         (errors.ReadOnly("m"), 4),
         (errors.Corrupt("m"), 5),

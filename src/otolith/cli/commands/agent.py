@@ -21,9 +21,7 @@ Whether an effect happened is never guessed: a person finds out, and records it 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Container, Iterator, Sequence
-from datetime import datetime
 from itertools import chain, count
 from typing import Any
 
@@ -42,6 +40,7 @@ from otolith.agent import (
     replies_in,
     run_code_name,
 )
+from otolith.cli.address import time_or_commit
 from otolith.cli.errors import ExitCode, terminal_error
 from otolith.cli.format.history import format_time, plural
 from otolith.cli.format.runs import (
@@ -416,24 +415,9 @@ def events(
             current.branch,
             kind=kinds or None,
             agent=agent,
-            since=_time_or_commit(since),
-            until=_time_or_commit(until),
+            since=time_or_commit(since),
+            until=time_or_commit(until),
             limit=limit,
         )
         lines = event_lines(found) if found else ["no events"]
         output(options, lambda: {"events": [*map(event_json, found)]}, lines)
-
-
-def _time_or_commit(text: str | None) -> datetime | str | None:
-    """Return a time with its zone, or the text itself if it does not look like a time.
-
-    Raises:
-        UsageError: it looks like a time, and is none.
-    """
-    if text is None or not re.match(r"\d{4}-\d\d-\d\d", text):
-        return text
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise click.UsageError(f"{text!r} is not a time: {error}\nwrite 2026-11-16T09:30") from None
-    return found if found.tzinfo is not None else found.astimezone()

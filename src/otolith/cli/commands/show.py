@@ -6,7 +6,7 @@ Values are listed by path. What a workspace or an agent stores below reserved na
 messages, plan and runs.
 JSON:
 
-    show        a commit, and the three parts: changes, workspace, agent
+    show        a commit, and the three parts: changes, workspace, agent; of a user preferences
     show, cat   of a path: path, value
     diff        changes, workspace, agent
     ls          path, entries (name, kind, length, bytes)
@@ -38,6 +38,7 @@ from otolith.cli.format.history import (
     plural,
     short_id,
 )
+from otolith.cli.format.profiles import preference_json, profile_section
 from otolith.cli.format.state_difference import StateDifference
 from otolith.cli.format.values import to_json
 from otolith.cli.location import OpenBranch, open_current
@@ -54,6 +55,7 @@ from otolith.core import (
     parse_path,
 )
 from otolith.errors import KeyNotFound
+from otolith.profiles import Preference, Profile
 from otolith.text import clip, size_text
 from otolith.views import change_report
 from otolith.workspace import workspace_diff
@@ -69,7 +71,7 @@ def show(options: GlobalOptions, what: str) -> None:
     """Show a commit and its changes, or with :PATH the value there at that commit.
 
     Changes to variables, columns of frames and files are summarised, and so are messages, plan and
-    notes of an agent. A merge is compared with its first parent.
+    notes of an agent, and the profile of a user. A merge is compared with its first parent.
     """
     with open_current(options, read_only=True) as current:
         address = None if what in current.refs() else parse_ref_path(current, what)
@@ -89,8 +91,26 @@ def show(options: GlobalOptions, what: str) -> None:
                 workspace_diff(current.branch, new=commit),
                 change_report(current.branch, new=commit),
             )
-        lines = chain(heading(commit, _labels(current)), [""], found.lines())
-        output(options, lambda: commit_json(commit) | found.to_json(), lines)
+        known = _known(current, commit)
+        section = profile_section(current.branch.session, known or [])
+        lines = chain(heading(commit, _labels(current)), [""], found.lines(), section)
+        output(options, lambda: _commit_data(commit, found, known), lines)
+
+
+def _known(current: OpenBranch, commit: Commit) -> list[Preference] | None:
+    """Return what is known about a user at a commit; None of other states."""
+    if current.branch.scope != "user":
+        return None
+    found: Profile = current.branch.profile.at(commit)
+    return found.preferences()
+
+
+def _commit_data(
+    commit: Commit, found: StateDifference, known: list[Preference] | None
+) -> dict[str, object]:
+    """Return a commit with its changes as JSON data, and of a user what is known."""
+    more = {} if known is None else {"preferences": [preference_json(each) for each in known]}
+    return commit_json(commit) | found.to_json() | more
 
 
 @click.command("diff", cls=SessionCommand)

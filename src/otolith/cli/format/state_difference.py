@@ -2,7 +2,7 @@
 
 Values are listed by path. What a workspace or an agent stores below reserved names (`.workspace`,
 `.conversation`, ...) would be unreadable as values, so it is summarised as variables and files,
-messages, plan and runs.
+messages, plan and runs, and what is known about a user.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from otolith.changes import AgentChange, WorkspaceChange
 from otolith.cli.format.history import ChangedPath, change_json, changes_text, plural, summary
 from otolith.cli.format.workspace import change_report_lines, difference_json, difference_lines
 from otolith.cli.terminal import escape, table
-from otolith.core import CONVERSATION, LOOP, MEMORY, WORKSPACE, Change, format_path
+from otolith.core import CONVERSATION, LOOP, MEMORY, PROFILE, WORKSPACE, Change, format_path
 from otolith.views import ChangeLine
 from otolith.workspace import Difference
 
 # Where a kind of change to an agent is stored; kinds that are not listed are in its memory.
-_AGENT_PATHS = {"message": CONVERSATION, "run": LOOP}
+_AGENT_PATHS = {"message": CONVERSATION, "run": LOOP, "profile": PROFILE}
 
 
 class StateDifference(NamedTuple):
@@ -47,11 +47,14 @@ class StateDifference(NamedTuple):
         }
 
     def lines(self) -> Iterator[str]:
-        """Yield it as text, in up to three parts; empty ones are left out."""
+        """Yield it as text, in up to four parts; empty ones are left out."""
+        known = [each for each in self.agent if each.what == "profile"]
+        done = [each for each in self.agent if each.what != "profile"]
         parts = {
             "": list(changes_text(self.changes)),
             "Variables and files:": list(difference_lines(self.workspace)),
-            "Conversation, memory and runs:": list(change_report_lines(self.agent)),
+            "Conversation, memory and runs:": list(change_report_lines(done)),
+            "Profile:": list(change_report_lines(known)),
         }
         is_first = True
         for title, lines in parts.items():
