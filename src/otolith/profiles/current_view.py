@@ -141,18 +141,17 @@ class CurrentView:
     def _made(self, key: str, context: str, purpose: str | None) -> Preference:
         """Return what holds for a key."""
         view = self.view(key, purpose)
-        names = dict.fromkeys([check_context(context), ""])
-        contexts = [(name, view.contexts[name]) for name in names if name in view.contexts]
-        for name, each in contexts:
+        contexts = [view.context(name) for name in dict.fromkeys([check_context(context), ""])]
+        for each in contexts:
             if each.explicit is not None:
-                return self._of_explicit(key, name, each)
-        for name, each in contexts:
+                return self._of_explicit(key, each)
+        for each in contexts:
             best = each.learner.best()
             if best is not None and best.confidence >= self._min_confidence:
-                return self._of_learner(key, name, each)
+                return self._of_learner(key, each)
         return Preference(key, default_of(self._store, key), 0.0, "default")
 
-    def _of_explicit(self, key: str, context: str, view: ContextView) -> Preference:
+    def _of_explicit(self, key: str, view: ContextView) -> Preference:
         found = view.explicit
         assert found is not None
         best = view.learner.best()
@@ -166,11 +165,11 @@ class CurrentView:
             "set",
             instant(found.time),
             runner,
-            context,
+            view.name,
             lambda: self._commits([found]),
         )
 
-    def _of_learner(self, key: str, context: str, view: ContextView) -> Preference:
+    def _of_learner(self, key: str, view: ContextView) -> Preference:
         best, *others = view.learner.ranking()
         runner = RunnerUp(json.loads(others[0].text), others[0].confidence) if others else None
         start = view.learner.since(best.text)
@@ -181,7 +180,7 @@ class CurrentView:
             "learned",
             instant(view.learned[start].time),
             runner,
-            context,
+            view.name,
             lambda: self._commits(view.learned),
         )
 

@@ -12,6 +12,7 @@ import math
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import lru_cache
 from itertools import dropwhile
 from typing import Any
 
@@ -132,7 +133,8 @@ def stamp_time(stamp: str) -> int:
 
 def source_id(kind: EvidenceKind, key: str, value: object, context: str, source: str) -> str:
     """Return the id of evidence from a source: the same again for the same."""
-    return digest("\0".join([kind, key, option_text(value), context, source]).encode())[:8].hex()
+    parts = [kind, key, option_text(value), context_stems(context), source]
+    return digest("\0".join(parts).encode())[:8].hex()
 
 
 def option_text(value: object) -> str:
@@ -216,9 +218,9 @@ def check_weight(weight: object) -> float:
 
 
 def check_context(context: object) -> str:
-    """Return a context in the form in which it is compared: its words, without what leads them in.
+    """Return a context as it is stored and shown: its words, without what leads them in.
 
-    check_context("On business trips")      # "business trip"
+    check_context("On my business trips")      # "business trips"
 
     Raises:
         BadValue: it is not a short text.
@@ -230,4 +232,10 @@ def check_context(context: object) -> str:
             hint='say when it holds, such as "business trips"',
         )
     words = [word.lower for word in language.words_in(context)]
-    return " ".join(language.stem(word) for word in dropwhile(_LEADING.__contains__, words))
+    return " ".join(dropwhile(_LEADING.__contains__, words))
+
+
+@lru_cache(maxsize=1024)
+def context_stems(context: str) -> str:
+    """Return what contexts have in common that are one: "business trip" and "business trips"."""
+    return " ".join(map(language.stem, context.split()))

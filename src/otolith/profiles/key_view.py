@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any
 
-from otolith.profiles.evidence import Evidence, EvidenceKind
+from otolith.profiles.evidence import Evidence, EvidenceKind, context_stems
 from otolith.profiles.learner import Learner
 from otolith.profiles.preference import Contradiction, PreferenceChange, values_of
 
@@ -27,6 +27,8 @@ _CLEAR_EVIDENCE = 3
 class ContextView:
     """What follows from the evidence of a key in one context."""
 
+    name: str = ""
+    """The context, as it was named last."""
     explicit: Evidence | None = None
     """What the user set, unless it was unset since."""
     settled: list[Evidence] = field(default_factory=list)
@@ -36,6 +38,8 @@ class ContextView:
     """What the learner was told; places of the learner are places in this list."""
 
     def add(self, evidence: Evidence) -> None:
+        """Add the next piece of evidence."""
+        self.name = evidence.context
         if evidence.is_explicit:
             self.explicit = evidence if evidence.kind is EvidenceKind.SET else None
             self.settled.append(evidence)
@@ -106,7 +110,11 @@ class KeyView:
             self._last_stamp = evidence.stamp
         if evidence.id not in self._ids and self._is_used(evidence):
             self._ids.add(evidence.id)
-            self.contexts[evidence.context].add(evidence)
+            self.contexts[context_stems(evidence.context)].add(evidence)
+
+    def context(self, context: str) -> ContextView:
+        """Return the view of a context; of one that is unknown, an empty one."""
+        return self.contexts.get(context_stems(context)) or ContextView()
 
     @property
     def oldest_time(self) -> int | None:
@@ -120,22 +128,22 @@ class KeyView:
 
 def changes_in(key: str, view: KeyView) -> Iterator[PreferenceChange]:
     """Yield what changed of a key, context by context."""
-    for context, each in sorted(view.contexts.items()):
-        yield from _settled(key, context, each)
-        yield from _drift(key, context, each)
+    for _, each in sorted(view.contexts.items()):
+        yield from _settled(key, each)
+        yield from _drift(key, each)
 
 
-def _settled(key: str, context: str, view: ContextView) -> Iterator[PreferenceChange]:
+def _settled(key: str, view: ContextView) -> Iterator[PreferenceChange]:
     """Yield what was set and unset."""
     before: Any = None
     for each in view.settled:
         after = each.value if each.kind is EvidenceKind.SET else None
         if each.kind is EvidenceKind.UNSET or before is None or after != before:
-            yield PreferenceChange(key, before, after, each.time, "set", (each,), context)
+            yield PreferenceChange(key, before, after, each.time, "set", (each,), view.name)
         before = after
 
 
-def _drift(key: str, context: str, view: ContextView) -> Iterator[PreferenceChange]:
+def _drift(key: str, view: ContextView) -> Iterator[PreferenceChange]:
     """Yield where taste drifted, with the evidence for the new value from there on."""
     shifts = view.learner.shifts()
     for shift, following in zip_longest(shifts, shifts[1:]):
@@ -144,17 +152,17 @@ def _drift(key: str, context: str, view: ContextView) -> Iterator[PreferenceChan
         evidence = tuple(each for each in stretch if each.option == shift.new and each.weight > 0)
         old, new = json.loads(shift.old), json.loads(shift.new)
         time = view.learned[shift.at].time
-        yield PreferenceChange(key, old, new, time, "learned", evidence, context)
+        yield PreferenceChange(key, old, new, time, "learned", evidence, view.name)
 
 
 def contradictions_in(key: str, view: KeyView) -> Iterator[Contradiction]:
     """Yield what of a key contradicts itself, context by context."""
-    for context, each in sorted(view.contexts.items()):
+    for _, each in sorted(view.contexts.items()):
         against = each.against_explicit()
         if against and each.explicit is not None:
-            yield _contradiction(key, context, [each.explicit, *against])
+            yield _contradiction(key, each.name, [each.explicit, *against])
         elif each.explicit is None and (said := each.opposing_statements()):
-            yield _contradiction(key, context, list(said))
+            yield _contradiction(key, each.name, list(said))
 
 
 def _contradiction(key: str, context: str, found: list[Evidence]) -> Contradiction:

@@ -118,8 +118,8 @@ class Profile:
             KeyNotFound: nothing was set.
         """
         with self.state.lock:
-            view = self._current.view(check_key(key)).contexts.get(check_context(context))
-            if view is None or view.explicit is None:
+            view = self._current.view(check_key(key)).context(check_context(context))
+            if view.explicit is None:
                 raise KeyNotFound(f"{key} is not set", hint="see profile.why(key)")
             self._add(Evidence(key, None, EvidenceKind.UNSET, context=context), "")
 
@@ -235,9 +235,9 @@ class Profile:
         """Return all that holds, what was set first, then what is surest; no defaults."""
         with self.state.lock:
             found = [
-                self.prefer(key, context=context, purpose=purpose)
+                self.prefer(key, context=each.name, purpose=purpose)
                 for key in self.keys()
-                for context in sorted(self._current.view(key, purpose).contexts)
+                for each in [*self._current.view(key, purpose).contexts.values()]
             ]
         held = {(each.key, each.context): each for each in found if each.basis != "default"}
         return sorted(held.values(), key=lambda each: (-each.confidence, each.key, each.context))

@@ -553,7 +553,7 @@ def test_a_model_adds_what_it_quotes(ann, chat):
     learned = ann.learn(chat, lambda messages: [proposal(context="museums")])
 
     (found,) = learned.evidence
-    assert (found.key, found.value, found.context) == ("pace", "slow", "museum")
+    assert (found.key, found.value, found.context) == ("pace", "slow", "museums")
     assert (found.source, found.quote, found.kind) == (said.id, "I take my time", "statement")
 
 
