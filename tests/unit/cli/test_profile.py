@@ -419,7 +419,8 @@ def test_an_export_is_a_file_that_another_user_or_store_imports(place):
 )
 def test_something_else_is_not_imported(place, typed, told):
     assert told in refused("profile", "import", "bob", "-", code=2, input=typed)
-    assert "cannot be read" in refused("profile", "import", "bob", "none.json", code=2)
+    missing = refused("profile", "import", "bob", "none.json", code=2)
+    assert "error: 'none.json' cannot be read" in missing
     assert [each["id"] for each in data("users")["users"]] == ["ann"]
 
 

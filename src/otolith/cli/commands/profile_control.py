@@ -148,7 +148,7 @@ def load(options: GlobalOptions, *, file: str) -> None:
 
     A consent that the user has not given here is not given by a file.
     """
-    source = _read_json() if file == "-" else options.directory / file
+    source = _read_json() if file == "-" else str(options.directory / file)
     with open_profile(options, read_only=False, begins=True) as opened:
         count = opened.profile.load(source)
         made = opened.commit(f"import {_pieces(count)} of evidence")
