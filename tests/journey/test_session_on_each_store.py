@@ -133,6 +133,7 @@ def test_every_command_works_on_every_store(
     _run_agents(otolith)
     _work_as_a_team(otolith)
     _work_on_a_flow(otolith, url)
+    _know_a_user(otolith)
     _copy(otolith, tmp_path)
     _maintain(otolith, url)
     otolith("help", "log")
@@ -156,6 +157,15 @@ def _work_on_a_flow(otolith: Terminal, url: str) -> None:
         repo.session("lab").flow(code["trip"], dest="NYC")
     assert "2 of 2" in otolith("worker", "--code", "flow.py:trip", "--once")
     assert "done" in otolith("-s", "lab", "flow", "list")
+
+
+def _know_a_user(otolith: Terminal) -> None:
+    otolith("profile", "set", "eve", "seat", "aisle")
+    otolith("profile", "observe", "eve", "drink", "tea")
+    assert "aisle" in otolith("profile", "why", "eve", "seat")
+    assert "tea" in otolith("profile", "show", "eve")
+    assert "is erased" in otolith("profile", "erase", "eve", "--yes")
+    assert "erased" in otolith("profile", "show", "eve", code=9)
 
 
 def _edit_and_look(otolith: Terminal) -> None:

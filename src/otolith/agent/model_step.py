@@ -35,6 +35,7 @@ from otolith.conversation import Context, Conversation, Message, Role, ToolCall,
 from otolith.core import WORKSPACE, Commit
 from otolith.errors import BadReply, BadValue, Error, Invalid, KeyNotFound, NoConsent, NotKept
 from otolith.profiles import Profile
+from otolith.session import Versioned
 from otolith.shapes import NOTHING, check_argument
 from otolith.statecharts import Phase
 from otolith.text.tokens import estimate_tokens
@@ -234,6 +235,12 @@ class ModelOrchestrator(Orchestrator):
 
     def step(self, s: AgentState) -> AgentState:
         """Ask the model, and make the calls of its reply."""
+        after = self._reply(s)
+        if after.data.get(_PROFILE):
+            self._link_user()
+        return after
+
+    def _reply(self, s: AgentState) -> AgentState:
         if s.phase is Phase.PLANNING:
             s = self._with_profile(s.to_executing())
             if self.code_runner is not None:
@@ -270,6 +277,14 @@ class ModelOrchestrator(Orchestrator):
         if self.profile is not None:
             told = str(self.profile.prompt(self.profile_tokens, about=s.task))
         return s.with_data(**{_PROFILE: told}) if told or s.data.get(_PROFILE) else s
+
+    def _link_user(self) -> None:
+        """Let the commit of this step name the user, so that who erases them finds the session."""
+        user, state = self.profile and self.profile.state, self.state
+        if not isinstance(user, Versioned) or not isinstance(state, Versioned):
+            return
+        if user.repo is state.repo and user.head is not None:
+            state.carry(reads={user.ref: user.head.hash})
 
     def _after_commit(self, run: AgentRun, saved: AgentState) -> AgentState:
         """Learn what the user has said, once a run ends or waits for them."""

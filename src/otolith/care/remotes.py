@@ -29,6 +29,7 @@ from typing import NamedTuple
 
 from blake3 import blake3
 
+from otolith.care.user_erasure import brings_back
 from otolith.core import (
     ERASED,
     SHARED,
@@ -43,7 +44,6 @@ from otolith.core import (
     is_branch_ref,
     is_tag_ref,
     pack,
-    receipt_ref,
     unpack,
 )
 from otolith.errors import (
@@ -85,8 +85,8 @@ class RefUpdate(NamedTuple):
     """What a transfer did with one ref.
 
     `kind` is new, fast-forward, forced, merged, deleted, up-to-date, ahead (the other side has
-    nothing new), erased (it is of a person who was erased there, and was left out), or conflict
-    (nothing was changed: merge it by hand).
+    nothing new), erased (it would bring back a person who was erased, and was left out), or
+    conflict (nothing was changed: merge it by hand).
     """
 
     name: str
@@ -238,7 +238,7 @@ def push(
         _share_constants(repo.store, store, repo.clock())
         for _ in range(_TRIES):
             theirs = {name: store.ref(name) for name in ours} if only else store.refs()
-            erased = _erased(repo.backend, store, ours)
+            erased = brings_back(repo.backend, store, ours)
             updates = [
                 RefUpdate(name, "erased", None, None)
                 if name in erased
@@ -302,7 +302,7 @@ def pull(
         label = name or remote_label(repo, source)
         fetched, theirs = _fetch(repo, store, label, only, progress)
         updates = [_merge(repo, ref, head, label) for ref, head in theirs.items()]
-        tags = [each for each in fetched.refs if each.name.startswith("tag/")]
+        tags = [e for e in fetched.refs if e.name.startswith("tag/") or e.kind == "erased"]
         transfer = Transfer(store, repo.store, progress)
         _share_attempts(repo.backend.over(store), repo.backend, theirs, transfer)
         return TransferReport((*updates, *tags), fetched.copied)
@@ -365,7 +365,7 @@ def _mirror(
     for _ in range(_TRIES):
         ours, theirs = _mirrored(repo.store, leave), _mirrored(store, leave)
         differ = _differing(repo.backend, store, ours, theirs)
-        strange = _strange(repo, differ, ours, theirs)
+        strange = _strange(repo, store, differ, ours, theirs)
         if strange and not force:
             raise Diverged(
                 f"{_listed(strange)}: the target has commits that were never here",
@@ -393,16 +393,20 @@ def _differing(
     backend: Backend, target: Store, ours: dict[str, Hash], theirs: dict[str, Hash]
 ) -> list[str]:
     """Return the refs to mirror; a receipt there stays, and so does what it is for away."""
-    kept = _erased(backend, target, ours) | {ref for ref in theirs if ref.startswith(ERASED)}
+    kept = brings_back(backend, target, ours) | {ref for ref in theirs if ref.startswith(ERASED)}
     names = {**ours, **theirs}
     return [name for name in names if ours.get(name) != theirs.get(name) and name not in kept]
 
 
 def _strange(
-    repo: BareRepo, names: Iterable[str], ours: dict[str, Hash], theirs: dict[str, Hash]
+    repo: BareRepo,
+    target: Store,
+    names: Iterable[str],
+    ours: dict[str, Hash],
+    theirs: dict[str, Hash],
 ) -> list[str]:
     """Return the refs with commits that were never here; those of who was erased here were."""
-    erased = _erased(repo.backend, repo.store, theirs)
+    erased = brings_back(repo.backend.over(target), repo.store, theirs)
     return [
         name
         for name in names
@@ -422,7 +426,7 @@ def _fetch(
     _check_constants(repo.store, store)
     transfer = Transfer(store, repo.store, progress)
     theirs = _wanted(store, only)
-    erased = _erased(repo.backend, repo.store, theirs)
+    erased = brings_back(repo.backend.over(store), repo.store, theirs)
     theirs = {name: head for name, head in theirs.items() if name not in erased}
     branches = {name: head for name, head in theirs.items() if is_branch_ref(name)}
     for _ in range(_TRIES):
@@ -442,7 +446,8 @@ def _fetch(
             )
             for name, old, new in swaps
         ]
-        return TransferReport(tuple(updates), transfer.copied), branches
+        left_out = (RefUpdate(name, "erased", None, None) for name in sorted(erased))
+        return TransferReport((*updates, *left_out), transfer.copied), branches
     raise Diverged("the refs move faster than they are fetched", hint="try again")
 
 
@@ -518,14 +523,6 @@ def _wanted(store: Store, only: Sequence[str]) -> dict[str, Hash]:
             hint='patterns are full refs, such as "session/trip-42/*"',
         )
     return chosen
-
-
-def _erased(backend: Backend, store: Store, refs: Iterable[str]) -> set[str]:
-    """Return those of the refs that are of a person who was erased from a store."""
-    receipts = store.refs(ERASED)
-    if not receipts:
-        return set()
-    return {ref for ref in refs if receipt_ref(backend.config.salt, ref) in receipts}
 
 
 def _mirrored(store: Store, leave: str | None) -> dict[str, Hash]:

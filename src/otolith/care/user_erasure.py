@@ -4,14 +4,15 @@ What goes: the branches and stashes of the state, also those that were fetched f
 tags that name one of its commits; what was begun and agreed on for it. A receipt without the name
 takes their place (`core/history/refs.py`), and refuses whoever would write the state again.
 
-What stays, and is reported: sessions that are linked to the person, unless they are to be deleted;
-other stores of this repo, backups and exported files. Redis and other caches in front of the store
-drop what they have when they need the room.
+What stays: sessions that are linked to the person, unless they are to be deleted. Their commits
+name those of the person that they are based on, so these can be read as long as the sessions are
+there; the receipt says so. Other stores of this repo, backups and exported files are not reached.
+Caches in front of the store drop what they have when they need the room.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -19,18 +20,30 @@ from typing import Any, Literal, TypeAlias
 
 from otolith.care.maintenance import prune
 from otolith.core import (
+    ERASED,
+    Backend,
     BareRepo,
     attempts_ref,
     erased_ref,
     is_branch_ref,
     is_tag_ref,
     pack,
+    receipt_ref,
     scope_ref,
     shared_ref,
     stage_ref,
 )
 from otolith.errors import Invalid, RefNotFound, StaleRef, Unavailable
-from otolith.stores import Batch, CollectionReport, Collector, Object, Progress, Swap, has_landed
+from otolith.stores import (
+    Batch,
+    CollectionReport,
+    Collector,
+    Object,
+    Progress,
+    Store,
+    Swap,
+    has_landed,
+)
 from otolith.types import Hash, short_repr
 
 Find: TypeAlias = Callable[[], dict[str, Hash]]
@@ -85,42 +98,64 @@ def erase(
     """
     if sessions not in ("delete", "keep", None):
         raise Invalid(f"sessions must be 'delete' or 'keep', got {sessions!r}", hint="choose one")
-    backend = repo.backend
-    receipt = erased_ref(backend.config.salt, "user", user)
-    linked = tuple(_linked_sessions(repo, user))
-    refs = _refs_of(repo, user)
-    if not refs and repo.store.ref(receipt) is None:
+    receipt = erased_ref(repo.backend.config.salt, "user", user)
+    links = _links(repo, user)
+    linked, refs = tuple(links), _refs_of(repo, user)
+    if not refs and not linked and repo.store.ref(receipt) is None:
         raise RefNotFound(f"there is no user {user}", hint="repo.sessions(scope='user') lists them")
     if linked and sessions is None:
         raise Invalid(
-            f"{len(linked)} sessions are linked to {user}: {', '.join(linked[:5])}",
+            f"sessions are linked to {user}: {', '.join(linked[:5])}; {len(linked)} in all",
             hint="sessions='delete' deletes them, sessions='keep' leaves them as they are",
         )
+    commits = _history(repo, refs).union(*links.values())
     count = _remove_user(repo, user, receipt)
-    deleted = linked if sessions == "delete" else ()
-    for id in deleted:
-        count += _remove_all(repo, partial(_refs_of, repo, id, scope="session"))
+    deleted: dict[str, None] = {}
+    while linked and sessions == "delete":  # one may have been linked until the receipt was there
+        for id in linked:
+            count += _remove_all(repo, partial(_refs_of, repo, id, scope="session"))
+        deleted |= dict.fromkeys(linked)
+        linked = tuple(_links(repo, user))
     when = datetime.fromtimestamp(repo.clock() / 1_000_000, UTC)
-    kept = () if sessions == "delete" else linked
-    if not rebuild:
-        residue = "the store was not pruned: prune with expire_seconds=0"
-        return ErasureReceipt(when, count, deleted, kept, erased=False, residue=residue)
-    if not isinstance(repo.store, Collector) or not repo.store.capabilities.collects:
-        residue = f"{type(repo.store).__name__} removes unreachable objects by itself, later"
-        return ErasureReceipt(when, count, deleted, kept, erased=False, residue=residue)
-    found = prune(repo, expire_seconds=0, progress=progress)
+    report, residue = _pruned(repo, progress) if rebuild else (None, "the store was not pruned")
+    left = len(repo.store.read([*commits])) if report is not None else 0
+    if left:
+        named = f": {', '.join(linked[:5])}" if linked else ""
+        residue = f"{left} of its commits are part of other histories{named}"
     return ErasureReceipt(
-        when, count, deleted, kept, erased=found.erased, residue=found.residue, collection=found
+        when,
+        count,
+        tuple(deleted),
+        linked,
+        erased=report is not None and report.erased and not left,
+        residue=residue,
+        collection=report,
     )
 
 
-def _linked_sessions(repo: BareRepo, user: str) -> Iterator[str]:
-    """Yield the sessions one of whose branches was last committed with a link to a user."""
+def _pruned(repo: BareRepo, progress: Progress | None) -> tuple[CollectionReport | None, str]:
+    """Prune a store; return its report, and why something may be left."""
+    if not isinstance(repo.store, Collector) or not repo.store.capabilities.collects:
+        return None, f"{type(repo.store).__name__} removes unreachable objects by itself, later"
+    found = prune(repo, expire_seconds=0, progress=progress)
+    return found, found.residue
+
+
+def _links(repo: BareRepo, user: str) -> dict[str, set[Hash]]:
+    """Return the sessions with commits that are based on those of a user, and on which of them."""
     prefix = scope_ref("user", user, "x")[:-1]
+    found: dict[str, set[Hash]] = {}
+    clean: set[Hash] = set()
     for session in repo.sessions():
-        heads = repo.branches(session.id).values()
-        if any(ref.startswith(prefix) for head in heads for ref in head.reads):
-            yield session.id
+        heads = [each.hash for each in repo.branches(session.id).values()]
+        new = walked(repo.backend, heads, known=clean)
+        reads = (pair for hash in new for pair in repo.backend.graph.commit(hash).reads.items())
+        based_on = {Hash(bytes.fromhex(id)) for ref, id in reads if ref.startswith(prefix)}
+        if based_on:
+            found[session.id] = based_on
+        else:
+            clean |= new
+    return found
 
 
 def _refs_of(repo: BareRepo, id: str, *, scope: str = "user") -> dict[str, Hash]:
@@ -135,27 +170,17 @@ def _refs_of(repo: BareRepo, id: str, *, scope: str = "user") -> dict[str, Hash]
             found[ref] = hash
         elif is_tag_ref(ref):
             tags[ref] = hash
-    if tags and found:
-        known = _history(repo, found)
-        found |= {ref: hash for ref, hash in tags.items() if hash in known}
-    return found
+    known = _history(repo, found) if tags else ()
+    return found | {ref: hash for ref, hash in tags.items() if hash in known}
 
 
 def _history(repo: BareRepo, refs: dict[str, Hash]) -> set[Hash]:
-    """Return the commits that branches reach."""
-    graph = repo.backend.graph
-    seen: set[Hash] = set()
-    queue = [
-        hash
-        for ref, hash in refs.items()
-        if not ref.startswith(".") and (is_branch_ref(ref) or ref.startswith(("stage", "remote/")))
-    ]
-    while queue:
-        hash = queue.pop()
-        if hash not in seen:
-            seen.add(hash)
-            queue += [Hash(bytes.fromhex(parent)) for parent in graph.commit(hash).parents]
-    return seen
+    """Return the commits that branches reach, or reached before, as far as they are there."""
+    names = [ref for ref in refs if not ref.startswith(".")]
+    moves = [move for ref in names for move in repo.store.moves(ref)]
+    former = [hash for move in moves for hash in (move.old, move.new) if hash is not None]
+    heads = [refs[ref] for ref in names]
+    return walked(repo.backend, [*heads, *repo.store.read(former)])
 
 
 def _remove_user(repo: BareRepo, user: str, receipt: str) -> int:
@@ -201,3 +226,50 @@ def _write(
         if not has_landed(repo.store, batch):
             raise
     return True
+
+
+# Histories
+
+
+def brings_back(source: Backend, target: Store, refs: dict[str, Hash]) -> set[str]:
+    """Return those refs of a source that would bring back a person who was erased in the target.
+
+    Those are the refs of the person, and every branch and tag that reaches a commit of the person,
+    or one that is based on such a commit.
+    """
+    receipts = target.refs(ERASED)
+    if not receipts:
+        return set()
+    salt = source.config.salt
+
+    def is_of_erased(ref: str) -> bool:
+        return receipt_ref(salt, ref) in receipts
+
+    found = {ref for ref in refs if is_of_erased(ref)}
+    theirs = {ref: head for ref, head in source.store.refs().items() if is_of_erased(ref)}
+    tainted, clean = walked(source, theirs.values()), set[Hash]()
+    for ref, head in refs.items():
+        if ref in found or not (is_branch_ref(ref) or is_tag_ref(ref)):
+            continue
+        new = walked(source, [head], known=clean)
+        commits = map(source.graph.commit, new)
+        if new & tainted or any(is_of_erased(read) for each in commits for read in each.reads):
+            found.add(ref)
+        else:
+            clean |= new
+    return found
+
+
+def walked(
+    backend: Backend, heads: Iterable[Hash], *, known: Collection[Hash] = frozenset()
+) -> set[Hash]:
+    """Return commits and all their ancestors, down to those that are known."""
+    seen: set[Hash] = set()
+    queue = list(heads)
+    while queue:
+        hash = queue.pop()
+        if hash not in seen and hash not in known:
+            seen.add(hash)
+            parents = backend.graph.commit(hash).parents
+            queue += [Hash(bytes.fromhex(parent)) for parent in parents]
+    return seen

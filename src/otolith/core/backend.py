@@ -135,7 +135,13 @@ class Backend:
         self.config, hash = Config.of(
             self.store, self.encoding, entropy=self.entropy, now=self.clock
         )
-        self.refs = Refs(self.store, self.graph, self.config.salt, hash)
+        self.refs = Refs(
+            self.store,
+            self.graph,
+            salt=self.config.salt,
+            config=hash,
+            send=lambda batch: self.store.write(batch),  # noqa: PLW0108 - the store may be replaced
+        )
 
     def cells(self) -> Cells:
         """Return cells over a new buffer, to read values and to stage new ones."""

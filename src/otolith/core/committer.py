@@ -428,6 +428,7 @@ class Committer:
             return self._write(self._parents(), details, fences)
         except StaleRef as stale:
             if stale.name != self._ref:
+                self._backend.refs.check_none_erased(details.get("reads", ()))
                 raise
             landed = self._landed_late()
             if landed is None and refuses:
@@ -591,9 +592,10 @@ class Committer:
         commit, objects = self._make(parents, {**details, "reads": reads})
         written = {**self._drafted, **{each.hash: each for each in objects}}
         swaps = [Swap(self._ref, before.hash if before is not None else None, commit.hash)]
+        swaps += [] if self.stash.staged is None else [self.stash.staged]
         batch = Batch(
             objects=[*written.values()],
-            swaps=swaps if self.stash.staged is None else [*swaps, self.stash.staged],
+            swaps=[*swaps, *self._backend.refs.checks(reads)] if reads else swaps,
             fences={**self.all_fences(), **self._fences_carried, **fences},
             # What the new objects may link to, and the swap of the ref does not vouch for.
             needs=[

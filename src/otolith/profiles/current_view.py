@@ -15,7 +15,7 @@ from otolith.profiles.declared_settings import default_of
 from otolith.profiles.evidence import Evidence, check_context, check_key
 from otolith.profiles.key_view import ContextView, KeyView, window
 from otolith.profiles.preference import Preference, RunnerUp, instant
-from otolith.profiles.purposes import Purposes
+from otolith.profiles.purposes import LEARNING, Purposes
 from otolith.profiles.storage import EVIDENCE, PURPOSES, SET, StoredProfile
 
 
@@ -47,8 +47,8 @@ class CurrentView:
         self._min_confidence = min_confidence
         self._commits = commits
         self._root: bytes | None = None
-        self._found: dict[tuple[str, str, str | None], Preference] = {}
-        self._views: dict[tuple[str, str | None], _CachedView] = {}
+        self._found: dict[tuple[str, str, str], Preference] = {}
+        self._views: dict[tuple[str, str], _CachedView] = {}
         self._ids: dict[str, tuple[bytes | None, set[str]]] = {}
         self._purposes: tuple[bytes | None, Purposes] | None = None
 
@@ -62,7 +62,7 @@ class CurrentView:
             self._purposes = cell, found
         return self._purposes[1]
 
-    def prefer(self, key: str, context: str, purpose: str | None) -> Preference:
+    def prefer(self, key: str, context: str, purpose: str) -> Preference:
         """Return what holds for a key."""
         root = self._store.cell()
         if root != self._root or root is None:
@@ -99,7 +99,7 @@ class CurrentView:
             if is_current and begins_there and known.view.extend(evidence):
                 self._views[place] = known._replace(evidence=after, size=size)
 
-    def view(self, key: str, purpose: str | None = None) -> KeyView:
+    def view(self, key: str, purpose: str = LEARNING) -> KeyView:
         """Return what follows from the evidence of a key, as far as it may be used."""
         evidence, others = self._store.cell(EVIDENCE, key), self._others(key)
         known = self._views.get((key, purpose))
@@ -125,8 +125,8 @@ class CurrentView:
         newest = self._store.newest(key, window(self._store.count(key)))
         return sorted([*self._store.settled(key), *newest], key=lambda each: each.stamp)
 
-    def usable(self, key: str, purpose: str | None = None) -> Callable[[Evidence], bool]:
-        """Return a function that tells whether evidence of a key may be used."""
+    def usable(self, key: str, purpose: str | None = LEARNING) -> Callable[[Evidence], bool]:
+        """Return a function that tells whether evidence may be used for a purpose, or for any."""
         purposes, now, forgotten = self.purposes, self._now(), self._store.forgotten(key)
 
         def is_used(each: Evidence) -> bool:
@@ -138,7 +138,7 @@ class CurrentView:
 
         return is_used
 
-    def _made(self, key: str, context: str, purpose: str | None) -> Preference:
+    def _made(self, key: str, context: str, purpose: str) -> Preference:
         """Return what holds for a key."""
         view = self.view(key, purpose)
         contexts = [view.context(name) for name in dict.fromkeys([check_context(context), ""])]

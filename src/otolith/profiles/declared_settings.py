@@ -7,7 +7,7 @@ them without the code. A declared key refuses values that do not fit, however th
 from __future__ import annotations
 
 from collections.abc import Iterator, MutableMapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Annotated, Any, Literal, Protocol, get_args, get_origin, get_type_hints
 
@@ -114,7 +114,7 @@ class Settings(MutableMapping[str, Any]):
         """
         data = self._declared(name)
         found = self._profile.prefer(name)
-        return Setting(
+        setting = Setting(
             name,
             data["type"],
             data["default"],
@@ -123,6 +123,9 @@ class Settings(MutableMapping[str, Any]):
             found.value,
             found.basis,
         )
+        if setting.refusal(found.value):  # it was there before the declaration
+            return replace(setting, value=setting.default, basis="default")
+        return setting
 
     def check(self, name: str, value: object) -> None:
         """Refuse a value that does not fit a declared setting.

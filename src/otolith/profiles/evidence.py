@@ -25,10 +25,12 @@ from otolith.types import short_repr
 MAX_VALUE_LETTERS = 4_000
 """The longest value, as JSON."""
 MAX_KEY_LETTERS = 200
+_MAX_SOURCE_LETTERS = 1_000
 STATEMENT_WEIGHT, FEEDBACK_WEIGHT = 3.0, 2.0
 """What a statement and a liking count, where a choice counts 1."""
 _MAX_WEIGHT = 1_000.0
 _DEEPEST = 20
+_MARKS = ".,;:!?\"'()[]"
 _LEADING = frozenset(
     ["on", "in", "at", "for", "when", "during", "while", "if", "with", "to", "a", "an", "the", "my"]
 )
@@ -202,6 +204,21 @@ def _check_plain(key: str, value: object, depth: int) -> None:
         )
 
 
+def check_source(source: str) -> str:
+    """Return the name of a source if it is one.
+
+    Raises:
+        BadValue: it is not a short text on one line.
+    """
+    if len(source) > _MAX_SOURCE_LETTERS or not source.isprintable():
+        raise BadValue(
+            f"source must be a text of at most {_MAX_SOURCE_LETTERS:,} printable letters, got"
+            f" {source[:80]!r}",
+            hint="give an id, and keep the text itself elsewhere",
+        )
+    return source
+
+
 def check_weight(weight: object) -> float:
     """Return a weight if it is one.
 
@@ -231,8 +248,11 @@ def check_context(context: object) -> str:
             f" {str(context)[:80]!r}",
             hint='say when it holds, such as "business trips"',
         )
-    words = [word.lower for word in language.words_in(context)]
-    return " ".join(dropwhile(_LEADING.__contains__, words))
+    words = [word.strip(_MARKS) for word in context.lower().split()]
+    found = " ".join(dropwhile(_LEADING.__contains__, filter(None, words)))
+    if not found.isprintable() or (words and not found):
+        raise BadValue(f"context {context[:80]!r} does not say when", hint='say "business trips"')
+    return found
 
 
 @lru_cache(maxsize=1024)

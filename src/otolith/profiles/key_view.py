@@ -66,6 +66,9 @@ class ContextView:
         if self.explicit is None:
             return []
         since = [each for each in self.learned if each.time > self.explicit.time]
+        refused = [e for e in since if e.option == self.explicit.option and e.weight < 0]
+        if len(refused) >= _CLEAR_EVIDENCE:
+            return refused
         learner = Learner()
         for each in since:
             learner.add(each.option, each.weight)
@@ -170,8 +173,7 @@ def _contradiction(key: str, context: str, found: list[Evidence]) -> Contradicti
     where = f" ({context})" if context else ""
     how = "set" if first.kind is EvidenceKind.SET else "said"
     if first.option == last.option:
-        doubt = f"once that you like {first.option}, and once that you do not"
-        question = f"About {key}{where}, you said {doubt}. Which holds?"
+        question = f"You {how} {key}{where}: {first.option}, and refused it since. Which holds?"
     else:
         then = {
             EvidenceKind.STATEMENT: "said",

@@ -8,6 +8,7 @@ at once believe the same after a merge as if they had learned one after the othe
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
 from dataclasses import replace
 from datetime import datetime
 from itertools import islice
@@ -25,6 +26,7 @@ from otolith.profiles.evidence import (
     EvidenceKind,
     check_context,
     check_key,
+    check_source,
     check_value,
     check_weight,
     source_id,
@@ -47,6 +49,8 @@ from otolith.types import Clock
 
 MIN_CONFIDENCE = 0.4
 """How sure the learner must be of a value for it to hold."""
+_MAX_AHEAD = 24 * 3600 * 1_000_000
+"""How far ahead of the clock imported evidence may be."""
 _DROPPED_AT_ONCE = 64
 """How much evidence is looked at, whether it is too old, each time some is added."""
 
@@ -218,20 +222,21 @@ class Profile:
     # What follows
 
     def prefer(
-        self, key: str, default: Any = None, *, context: str = "", purpose: str | None = None
+        self, key: str, default: Any = None, *, context: str = "", purpose: str = LEARNING
     ) -> Preference:
         """Return what holds for a key: what was set, else what is learned, else the default.
 
-        With a context, what holds in it comes before what holds always. With a purpose, only
-        evidence that was gathered for it counts. Without `default`, that of the declared setting
-        is meant.
+        With a context, what holds in it comes before what holds always. Only evidence for the
+        purpose counts. Without `default`, that of the declared setting is meant.
         """
         with self.state.lock:
             found = self._current.prefer(key, context, purpose)
-        is_given = found.basis == "default" and default is not None
-        return replace(found, value=default) if is_given else found
+        if found.basis == "default" and default is not None:
+            return replace(found, value=default)
+        is_plain = not isinstance(found.value, list | dict)
+        return found if is_plain else replace(found, value=deepcopy(found.value))
 
-    def preferences(self, *, purpose: str | None = None) -> list[Preference]:
+    def preferences(self, *, purpose: str = LEARNING) -> list[Preference]:
         """Return all that holds, what was set first, then what is surest; no defaults."""
         with self.state.lock:
             found = [
@@ -269,7 +274,7 @@ class Profile:
                 raise KeyNotFound(
                     f"nothing is known of {key!r}", hint="profile.keys() lists what is known"
                 )
-            is_used, commits = self._current.usable(key), self._commits_by_stamp(key)
+            is_used, commits = self._current.usable(key, None), self._commits_by_stamp(key)
             lines = [
                 EvidenceLine(each, commits.get(each.stamp, ""), is_used(each)) for each in found
             ]
@@ -381,7 +386,7 @@ class Profile:
         budget: int = 300,
         *,
         about: str = "",
-        purpose: str | None = None,
+        purpose: str = LEARNING,
         count: Callable[[str], int] | None = None,
     ) -> ProfilePrompt:
         """Return what a model is told about the user, within a budget of tokens.
@@ -460,11 +465,16 @@ class Profile:
             self._store.forget(key, max(self._now(), last))
 
     def expire(self) -> int:
-        """Remove all evidence that is not used any more, for its age; return how much it was."""
+        """Remove all evidence that is too old, or was forgotten; return how much it was."""
         with self.state.lock:
             now, is_over = self._now(), self.purposes.is_over
-            evidence = [each for key in self.keys() for each in self._store.evidence(key)]
-            outdated = [each for each in evidence if is_over(each, now)]
+            outdated = [
+                each
+                for key in self.keys()
+                for each in [*self._store.settled(key), *self._store.evidence(key)]
+                if each.time <= self._store.forgotten(key)
+                or (not each.is_explicit and is_over(each, now))
+            ]
             for old in outdated:
                 self._store.drop(old)
         return len(outdated)
@@ -493,6 +503,11 @@ class Profile:
 
     def _check_loaded(self, evidence: Evidence) -> None:
         """Refuse evidence of an export that could not be added here."""
+        if evidence.time > self._now() + _MAX_AHEAD:
+            raise BadValue(f"{evidence.key}: {evidence.stamp} is of the future", hint="correct it")
+        if evidence.weight < 0 and evidence.kind is EvidenceKind.CHOICE:
+            raise BadValue(f"{evidence.key}: a choice has a weight above 0", hint="correct it")
+        check_source(evidence.source)
         if evidence.kind is not EvidenceKind.UNSET:
             self.settings.check(evidence.key, evidence.value)
         if not evidence.is_explicit:
@@ -568,14 +583,14 @@ def _source(source: Any) -> tuple[str, int | None]:
         BadValue: it is neither.
     """
     if isinstance(source, str):
-        return source, None
+        return check_source(source), None
     id, time = getattr(source, "id", None), getattr(source, "time", None)
     if not isinstance(id, str) or not id:
         raise BadValue(
             f"source must be a text, or something with an id such as a message, got {source!r}",
             hint="give the id of what it is known from",
         )
-    return id, time if type(time) is int and time > 0 else None
+    return check_source(id), time if type(time) is int and time > 0 else None
 
 
 def _start(since: datetime | Duration | Commit | None, now: int) -> int:

@@ -1,13 +1,16 @@
 """Purposes: what evidence about a user may be used for, whether the user agrees, and for how long.
 
-Evidence belongs to a purpose, "learning" by default. Without consent for it, evidence is neither
-written nor used. Some subjects are purposes of their own, to which nobody has agreed until the user
-says so: evidence about health, religion, politics … needs the consent for that subject as well.
+Evidence belongs to a purpose, and is used for no other. Without consent for it, evidence is neither
+written nor used; only "learning", the purpose by default, needs none until it is taken back. Some
+subjects are purposes of their own: evidence about health, religion, politics … needs the consent
+for that subject as well.
 What a user sets is something else: it needs no consent.
 """
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -24,29 +27,37 @@ LEARNING = "learning"
 
 _SENSITIVE_WORDS = {
     "health": """
-        addict addiction aids allergic allergy antidepressant anxiety asthma autism autistic bipolar
-        cancer chemotherapy coeliac celiac dementia depressed depression diabetes diabetic diagnosis
-        dialysis disability disabled disease doctor epilepsy hiv illness insulin intolerant
-        medication medicine migraine miscarriage pregnancy pregnant prescription psychiatrist
-        schizophrenia surgery symptom therapist therapy wheelchair
+        abortion addict addiction adhd aids allergic allergies allergy antidepressant anxiety
+        asthma asthmatic autism autistic bipolar cancer celiac chemo chemotherapy clinic coeliac
+        dementia depressed depression diabetes diabetic diagnose diagnosed diagnosis dialysis
+        disability disabled disease doctor epilepsy epileptic fertility gluten health hiv
+        hospital illness insulin intolerance intolerant ivf medical medication medicine migraine
+        miscarriage oncology pill pregnancy pregnant prescription psychiatric psychiatrist rehab
+        schizophrenia sober surgery symptom therapist therapy vaccination vaccine viagra
+        wheelchair
     """,
     "religion": """
-        atheist baptist bible buddhist catholic christian church hajj halal hindu islam jewish
-        jew koran kosher mosque muslim pray prayer protestant quran ramadan religion
-        religious sabbath sikh synagogue
+        atheism atheist baptist bible buddhism buddhist catholic christian christianity church
+        hajj halal hijab hindu hinduism islam jew jewish judaism koran kosher mormon
+        mormonism mosque muslim pray prayer protestant quran ramadan religion religious sabbath
+        sikh synagogue worship
     """,
     "politics": """
-        communist democrat election leftist politics political protester
-        republican socialist vote voter
+        communism communist democrat election leftist political
+        politics protester republican socialism socialist trump vote voter
     """,
-    "ethnicity": "ethnicity ethnic racial",
+    "ethnicity": "ethnic ethnicity kurdish nationality racial ",
     "sexuality": """
-        asexual bisexual gay gender heterosexual homosexual lesbian lgbt queer sex sexual
-        sexuality transgender
+        asexual bisexual gay gender heterosexual homosexual lesbian lgbt lgbtq
+        polyamorous polyamory queer sex sexual sexuality trans transgender
     """,
-    "union": "union unionist",
-    "crime": "arrest arrested conviction convicted crime criminal felony jail parole prison",
-    "biometrics": "biometric biometrics dna faceprint fingerprint genome voiceprint",
+    "union": "union unionised unionist unionized",
+    "crime": """
+        arrest arrested convicted conviction crime criminal felony jail parole prison probation
+    """,
+    "biometrics": """
+        biometric biometrics dna faceprint fingerprint genome retina voiceprint
+    """,
 }
 """Words that tell that a preference is about a subject of which nothing is learned by default."""
 
@@ -84,7 +95,7 @@ class Purpose:
     @property
     def allowed(self) -> bool:
         """Whether its evidence may be written and used."""
-        return self.consent if self.consent is not None else not self.is_sensitive
+        return self.consent if self.consent is not None else self.name == LEARNING
 
     def to_data(self) -> dict[str, Any]:
         """Return the purpose as it is stored."""
@@ -117,7 +128,8 @@ class Purposes(Mapping[str, Purpose]):
 
     def needed_for(self, evidence: Evidence) -> list[Purpose]:
         """Return the purposes that evidence needs consent for."""
-        subjects = sensitive_subjects(evidence.key, evidence.value, evidence.context)
+        texts = (evidence.context, evidence.source, evidence.quote)
+        subjects = sensitive_subjects(evidence.key, evidence.value, *texts)
         names = dict.fromkeys([evidence.purpose, *subjects])
         return [self._found.get(name, Purpose(name)) for name in names]
 
@@ -129,7 +141,8 @@ class Purposes(Mapping[str, Purpose]):
         """
         for purpose in self.needed_for(evidence):
             if not purpose.allowed:
-                why = "sensitive" if purpose.consent is None else "withdrawn"
+                why = "sensitive" if purpose.is_sensitive else "not asked yet"
+                why = why if purpose.consent is None else "withdrawn"
                 raise NoConsent(
                     f"{evidence.key}: the user has not agreed to {purpose.name} ({why})",
                     purpose=purpose.name,
@@ -155,14 +168,20 @@ class Purposes(Mapping[str, Purpose]):
         return min((each for each in times if each is not None), default=None)
 
 
-def sensitive_subjects(key: str, value: object, context: str = "") -> tuple[str, ...]:
+def sensitive_subjects(key: str, value: object, *texts: str) -> tuple[str, ...]:
     """Return the sensitive subjects that a preference is about, by its words."""
-    return _subjects(f"{key} {option_text(value)} {context}")
+    return _subjects(" ".join([key, option_text(value), *texts]))
+
+
+_WORD_STARTS = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_SPELLED = re.compile(r"\b(?:\w\.){2,}")
 
 
 @lru_cache(maxsize=4096)
 def _subjects(text: str) -> tuple[str, ...]:
-    stems = {language.stem(word.lower) for word in language.words_in(text)}
+    plain = _WORD_STARTS.sub(" ", unicodedata.normalize("NFKC", text)).replace("_", " ")
+    plain = _SPELLED.sub(lambda found: found[0].replace(".", ""), plain)
+    stems = {language.stem(word.lower) for word in language.words_in(plain)}
     return tuple(name for name, words in _sensitive_stems().items() if stems & words)
 
 
@@ -185,7 +204,9 @@ def retention_seconds(time: Duration | None) -> float | None:
 
 
 def merge_purposes(base: Any, ours: Any, theirs: Any) -> Any:
-    """Merge two versions of a purpose: what the user said last holds, and the shorter retention.
+    """Merge two versions of a purpose: a consent that one side took back is taken back.
+
+    Else what the user said last holds. Of two times of retention the shorter one holds.
 
     Returns NotImplemented if the data are something else.
     """
@@ -196,7 +217,11 @@ def merge_purposes(base: Any, ours: Any, theirs: Any) -> Any:
         )
     except Error:
         return NotImplemented
-    said = max((mine, yours), key=lambda each: (each.since or -1, each.consent is False))
+    changed = [each for each in (mine, yours) if each.consent is not before.consent]
+    said = max(
+        changed or [mine, yours],
+        key=lambda each: (each.consent is False and before.consent is not False, each.since or -1),
+    )
     keeps = [
         each.retention_seconds
         for each in (mine, yours)

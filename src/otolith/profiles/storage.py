@@ -98,7 +98,11 @@ class StoredProfile:
 
     def drop(self, evidence: Evidence) -> None:
         """Stage the removal of a piece of evidence."""
-        self.remove(_table(evidence), evidence.key, evidence.stamp)
+        table, key = _table(evidence), evidence.key
+        self.remove(table, key, evidence.stamp)
+        cell = self.cell(table, key)
+        if cell is not None and not self._state.cells.length(cell):
+            self.remove(table, key)
 
     def forget(self, key: str, time: int) -> None:
         """Stage the removal of all that is known of a key up to a time."""
@@ -108,7 +112,11 @@ class StoredProfile:
 
     def history(self, key: str) -> list[Evidence]:
         """Return all evidence of a key, the oldest first."""
-        return sorted([*self.settled(key), *self.evidence(key)], key=lambda each: each.stamp)
+        forgotten = self.forgotten(key)  # a branch that did not know may have brought it back
+        found = [
+            each for each in (*self.settled(key), *self.evidence(key)) if each.time > forgotten
+        ]
+        return sorted(found, key=lambda each: each.stamp)
 
     def settled(self, key: str) -> list[Evidence]:
         """Return what was set and unset, the oldest first."""

@@ -170,3 +170,13 @@ def test_the_budget_of_the_profile_holds(repo, ann):
 def test_what_is_not_a_profile_is_refused(profile, repo):
     with pytest.raises(Invalid, match=r"repo\.user\(id\)\.profile"):
         Agent(ScriptedModel(["x"]), profile=profile).run("Hello", repo.session("trip"))
+
+
+def test_a_session_that_was_told_of_a_user_is_found_when_the_user_is_erased(repo, ann):
+    ann.set("seat", "aisle")
+    ann.commit("set")
+    Agent(ScriptedModel(["Booked."]), profile=ann).run("Book it", repo.session("trip"))
+
+    with pytest.raises(Invalid, match="sessions are linked to ann: trip"):
+        ann.erase()
+    assert ann.erase(sessions="delete").erased

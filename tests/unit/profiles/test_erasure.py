@@ -125,11 +125,14 @@ def test_linked_sessions_must_be_decided_about(repo, ann):
     trip["copy"] = "aisle"
     trip.commit("copied")
 
-    with pytest.raises(Invalid, match="1 sessions are linked to ann: trip"):
+    with pytest.raises(Invalid, match="sessions are linked to ann: trip; 1 in all"):
         ann.erase()
     kept = ann.erase(sessions="keep")
 
     assert kept.kept_sessions == ("trip",)
+    assert not kept.erased
+    assert kept.residue == "1 of its commits are part of other histories: trip"
+    assert not otolith.care.erase(repo, "ann", sessions="keep").erased
     assert repo.session("trip")["copy"] == "aisle"
     with pytest.raises(Erased):
         repo.session("trip").user  # noqa: B018
@@ -225,3 +228,100 @@ def test_clones_know_who_was_erased(repo, ann, clock):
 
     with pytest.raises(Erased):
         otolith.session.Repo(store, clock=clock).user("ann")
+
+
+def linked_session(repo, name="trip"):
+    """Return a session that is linked to ann, with a commit."""
+    trip = repo.session(name, user="ann")
+    trip["copy"] = "aisle"
+    trip.commit("copied")
+    return trip
+
+
+def test_a_session_that_was_linked_once_is_found(repo, ann):
+    ann.set("seat", "aisle")
+    ann.commit("set")
+    linked_session(repo)
+    later = repo.session("trip", user="bob")
+    later["copy"] = "window"
+    later.user["x"] = 1
+    later.commit("another user", user=True)
+
+    with pytest.raises(Invalid, match="sessions are linked to ann: trip"):
+        ann.erase()
+
+
+def test_tags_of_what_was_undone_go_too(repo, ann):
+    ann.set("seat", "aisle")
+    ann.commit("first")
+    ann.set("seat", "window")
+    repo.tag("old", ann.commit("second"))
+    ann.state.undo()
+
+    assert ann.erase().erased
+    assert repo.tags() == {}
+
+
+def test_history_that_was_merged_into_another_user_is_reported(repo, ann):
+    ann.set("seat", "aisle")
+    commit = ann.commit("set")
+    repo.user("bob").merge(commit)
+
+    receipt = ann.erase()
+
+    assert not receipt.erased
+    assert "1 of its commits" in receipt.residue
+
+
+def test_a_session_that_is_open_cannot_be_linked_any_more(repo, ann):
+    ann.set("seat", "aisle")
+    ann.commit("set")
+    before = repo.session("before", user="ann")
+    trip = linked_session(repo)
+    ann.erase(sessions="delete")
+
+    for session in (before, trip):
+        session["x"] = 1
+        with pytest.raises((Erased, RefNotFound)):
+            session.commit("later")
+    assert repo.sessions() == []
+
+
+def test_sessions_and_tags_of_an_old_copy_stay_there(repo, ann, clock):
+    ann.set("seat", "aisle")
+    repo.tag("old", ann.commit("set"))
+    linked_session(repo)
+    other = repo.session("other")
+    other["x"] = 1
+    other.commit("of nobody")
+    copy = MemoryStore()
+    repo.clone(copy)
+    ann.erase(sessions="delete")
+
+    pulled = repo.pull(copy)
+    pushed = otolith.session.Repo(copy, clock=clock).push(repo.store)
+
+    for report in (pulled, pushed):
+        assert {each.name for each in report.refs if each.kind == "erased"} == {
+            "session/trip/main", "tag/old", "user/ann/main",
+        }  # fmt: skip
+    assert [each.id for each in repo.sessions()] == ["other"]
+    assert repo.tags() == {}
+
+
+def test_what_one_branch_forgot_is_not_read_when_another_adds_to_it(repo, ann):
+    ann.observe("seat", "window")
+    ann.commit("first")
+    other = ann.state.fork("other").profile
+    other.observe("seat", "window", source="later")
+    other.commit("more")
+    ann.set("drink", "tea")
+    ann.observe("seat", "aisle")
+    ann.forget("seat")
+    ann.commit("forgot")
+    ann.state.merge("other")
+
+    assert ann.history("seat") == []
+    assert "seat" not in ann.export()["evidence"] or ann.export()["evidence"]["seat"] == []
+    ann.expire()
+    assert ann.keys() == ["drink"]

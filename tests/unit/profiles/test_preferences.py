@@ -341,3 +341,38 @@ def test_a_session_reaches_the_profile_of_its_user(repo, ann, reopened):
     reopened()
 
     assert repo.session("trip", user="ann").user.profile.prefer("seat").value == "aisle"
+
+
+def test_what_is_handed_out_is_a_copy(ann):
+    ann.set("stops", ["Rome"])
+    ann.prefer("stops").value.append("Paris")
+
+    assert ann.prefer("stops").value == ["Rome"]
+
+
+@pytest.mark.parametrize("context", ["in the", "???", "a\x07b c"])
+def test_a_context_that_says_nothing_is_refused(ann, context):
+    with pytest.raises(BadValue, match="does not say when"):
+        ann.set("seat", "aisle", context=context)
+
+
+def test_contexts_are_told_apart_by_their_signs(ann):
+    ann.set("style", "short", context="in C++")
+    ann.set("style", "long", context="in C#")
+
+    assert ann.prefer("style", context="C++").value == "short"
+
+
+@pytest.mark.parametrize("source", ["x" * 1001, "a\nb"])
+def test_a_source_is_a_short_text_on_one_line(ann, source):
+    with pytest.raises(BadValue, match="source must be"):
+        ann.observe("seat", "aisle", source=source)
+
+
+def test_refusing_what_was_set_is_asked_about(ann):
+    ann.set("seat", "aisle")
+    for _ in range(3):
+        ann.feedback("seat", "aisle", liked=False)
+
+    (found,) = ann.contradictions()
+    assert "refused it since" in found.question

@@ -59,6 +59,9 @@ def test_nothing_sensitive_is_learned_by_default(ann, key, value, subject):
 
 
 def test_a_purpose_of_the_application_is_asked_for_by_name(ann):
+    with pytest.raises(NoConsent, match=r"ads .not asked yet."):
+        ann.observe("seat", "window", purpose="ads")
+    ann.consent("ads", granted=True)
     ann.observe("seat", "window", purpose="ads")
     ann.observe("seat", "aisle")
     ann.observe("seat", "aisle")
@@ -117,10 +120,67 @@ def test_purposes_are_there_after_reopening(ann, reopened):
         7 * 24 * 3600,
         "what is shown beside answers",
     )
-    assert "ads" in repr(found)
+    assert not found["ads"].allowed
 
 
 @pytest.mark.parametrize("granted", ["yes", 1, None])
 def test_consent_is_yes_or_no(ann, granted):
     with pytest.raises(Invalid, match="granted"):
         ann.consent("learning", granted)
+
+
+def test_a_consent_that_one_branch_took_back_is_taken_back(repo, ann, clock):
+    ann.consent("learning", granted=True)
+    ann.commit("yes")
+    other = ann.state.fork("other").profile
+    ann.consent("learning", granted=False)
+    ann.commit("no")
+    clock.advance(days=1)
+    other.consent("learning", granted=False)
+    other.consent("learning", granted=True)
+    other.retain("learning", "9d")
+    other.commit("yes again, without knowing")
+    ann.state.merge("other")
+
+    assert not ann.purposes["learning"].allowed
+    assert ann.purposes["learning"].retention_seconds == 9 * 24 * 3600
+
+
+def test_evidence_for_a_purpose_is_used_for_no_other(ann):
+    ann.consent("ads", granted=True)
+    ann.observe("seat", "window", purpose="ads")
+
+    assert ann.prefer("seat").basis == "default"
+    assert ann.prompt().text == ""
+    assert ann.prefer("seat", purpose="ads").value == "window"
+
+
+def test_what_is_said_while_learning_is_refused_is_not_learned_later(repo, ann):
+    trip = repo.session("trip")
+    trip.conversation.user("I always want an aisle seat.")
+    ann.consent("learning", granted=False)
+    with pytest.raises(NoConsent):
+        ann.learn(trip.conversation)
+    ann.consent("learning", granted=True)
+    trip.conversation.user("I always want a vegetarian meal.")
+
+    assert [each.key for each in ann.learn(trip.conversation).evidence] == ["meal"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "health",
+        "userDiabetesType",
+        "h.i.v status",
+        "\uff43\uff41\uff4e\uff43\uff45\uff52 ward",
+        "my_medication",
+        "chemo",
+        "socialism",
+    ],
+)
+def test_sensitive_words_are_found_in_other_forms(ann, words):
+    with pytest.raises(NoConsent):
+        ann.observe(words, "yes")
+    with pytest.raises(NoConsent):
+        ann.observe("notes", "yes", source=words)

@@ -114,3 +114,11 @@ def test_declarations_that_cannot_be_are_refused(ann, model):
         ann.declare(model)
 
     assert len(ann.settings) == 0
+
+
+def test_what_does_not_fit_a_later_declaration_is_not_used(ann):
+    ann.set("length", "gigantic")
+    ann.declare(Answers)
+
+    assert ann.settings["length"] == "short"
+    assert ann.settings.describe("length").basis == "default"

@@ -425,7 +425,8 @@ def test_nothing_is_read_without_consent_to_learning(ann, chat):
         ann.learn(chat)
 
     ann.consent("learning", granted=True)
-    assert len(ann.learn(chat).evidence) == 1
+    chat.user("I prefer Rome to Paris")
+    assert [each.quote for each in ann.learn(chat).evidence] == ["I prefer Rome to Paris"]
 
 
 def test_secrets_are_refused(ann, chat):

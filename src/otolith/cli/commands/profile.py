@@ -91,7 +91,10 @@ def profile() -> None:
 _context = click.option(
     "--context", default="", metavar="TEXT", help='When it holds, such as "business trips".'
 )
-_purpose = click.option("--purpose", metavar="NAME", help="Only by evidence for this purpose.")
+_purpose = click.option(
+    "--purpose", default="learning", show_default=True, metavar="NAME",
+    help="Only by evidence for this purpose.",
+)  # fmt: skip
 _value_type = click.option(
     "--type", "kind", type=click.Choice(["auto", "json", "str"]), default="auto",
     show_default=True, help="auto: JSON if it is valid JSON, else text.",
@@ -114,9 +117,7 @@ _VALUES: dict[str, Any] = {"ignore_unknown_options": True}  # -5 is a value
 @at_option
 @json_option
 @click.pass_obj
-def show(
-    options: GlobalOptions, *, key: str | None, context: str, purpose: str | None, ref: str
-) -> None:
+def show(options: GlobalOptions, *, key: str | None, context: str, purpose: str, ref: str) -> None:
     """Show what holds for each key, the settings and what the user agrees to; or one KEY.
 
     With --context, what holds then.
@@ -134,7 +135,7 @@ def show(
         output(options, lambda: _page_json(opened, held), _page_lines(opened, held))
 
 
-def _held(profile: Profile, context: str, purpose: str | None) -> list[Preference]:
+def _held(profile: Profile, context: str, purpose: str) -> list[Preference]:
     """Return all that holds, in a context if one is named."""
     if not context:
         return profile.preferences(purpose=purpose)
@@ -280,9 +281,7 @@ def contradictions(options: GlobalOptions) -> None:
 @at_option
 @json_option
 @click.pass_obj
-def prompt(
-    options: GlobalOptions, *, budget: int, about: str, purpose: str | None, ref: str
-) -> None:
+def prompt(options: GlobalOptions, *, budget: int, about: str, purpose: str, ref: str) -> None:
     """Print what a model is told about the user, within a budget of tokens."""
     with open_profile(options, ref) as opened:
         found = opened.profile.prompt(budget, about=about, purpose=purpose)

@@ -63,12 +63,14 @@ def clone(ctx: click.Context, url: str, directory: str | None) -> None:
     (postgresql://…, sqlite:copy.db) copies into that store, and makes no directory. A clone that
     was interrupted continues when it is repeated.
     """
-    if ctx.find_root().get_parameter_source("store") is ParameterSource.COMMANDLINE:
-        raise click.UsageError(
-            "--store does not apply to clone\nname both stores: otolith clone URL DIRECTORY"
-        )
     options: GlobalOptions = ctx.obj
     source = absolute_url(options.directory, url)
+    is_given = ctx.find_root().get_parameter_source("store") is ParameterSource.COMMANDLINE
+    if is_given and absolute_url(options.directory, options.store or "") != source:
+        raise click.UsageError(
+            "--store names another store than the one to clone\n"
+            "name both stores: otolith clone URL DIRECTORY"
+        )
     if directory is not None and scheme_of(directory):
         _clone_into_store(options, source, absolute_url(options.directory, directory))
     else:

@@ -26,6 +26,7 @@ such a ref checks in the same batch that there is no receipt (`Refs.write`).
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from urllib.parse import quote, unquote
 
@@ -169,7 +170,17 @@ def _erased(ref: str) -> Erased:
 class Refs:
     """Resolves names and expressions to commits, and writes what moves refs."""
 
-    def __init__(self, store: Store, graph: Graph, salt: int, config: Hash) -> None:
+    def __init__(
+        self,
+        store: Store,
+        graph: Graph,
+        *,
+        salt: int,
+        config: Hash,
+        send: Callable[[Batch], None],
+    ) -> None:
+        """Begin with the salt of a repo and the hash of its constants; `send` writes a batch."""
+        self._send = send
         self._store = store
         self._graph = graph
         self._salt = salt
@@ -189,13 +200,13 @@ class Refs:
             if swap.old is None and (receipt := receipt_ref(self._salt, swap.name))
         }
         if self.is_checked and not receipts:
-            self._store.write(batch)
+            self._send(batch)
             return
         checks = [Swap(receipt, None, None) for receipt in receipts]
         if not self.is_checked:
             checks.append(Swap(CONFIG, self._config, self._config))
         try:
-            self._store.write(replace(batch, swaps=[*batch.swaps, *checks]))
+            self._send(replace(batch, swaps=[*batch.swaps, *checks]))
         except StaleRef as stale:
             if stale.name in receipts:
                 raise _erased(receipts[stale.name]) from None
@@ -216,6 +227,20 @@ class Refs:
         receipt = receipt_ref(self._salt, ref)
         if receipt is not None and self._store.ref(receipt) is not None:
             raise _erased(ref)
+
+    def checks(self, refs: Iterable[str]) -> list[Swap]:
+        """Return the checks of a commit that is based on others, that none of them was erased."""
+        receipts = {receipt_ref(self._salt, ref) for ref in refs}
+        return [Swap(receipt, None, None) for receipt in receipts if receipt is not None]
+
+    def check_none_erased(self, refs: Iterable[str]) -> None:
+        """Refuse branches of which one is of an erased state.
+
+        Raises:
+            Erased: it was erased.
+        """
+        for ref in refs:
+            self.check_not_erased(ref)
 
     def head(self, ref: str) -> Commit | None:
         """Return the commit a ref names; None if there is no such ref.

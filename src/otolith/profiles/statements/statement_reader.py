@@ -33,6 +33,7 @@ from otolith.profiles.statements.statement_words import word_list
 from otolith.types import short_repr
 
 _USER, _ASSISTANT = "user", "assistant"
+_MODEL = " (model)"
 _ACCOUNT = re.compile(r"(?:\d[ -]?){7}")
 
 
@@ -160,10 +161,21 @@ def learn(profile: StatementStore, conversation: Dialogue, model: Any = None) ->
     """Add what the user says of themselves in a conversation; each message is read once.
 
     Raises:
-        NoConsent: the user has not agreed to learning.
+        NoConsent: the user has not agreed to learning; what they said so far is never learned.
+        BadValue: this is not a conversation.
     """
-    profile.purposes.check(Evidence("statements", None, EvidenceKind.STATEMENT, purpose=LEARNING))
+    if not callable(getattr(conversation, "messages", None)):
+        raise BadValue(
+            f"learn reads a conversation, got {type(conversation).__name__}",
+            hint="give state.conversation",
+        )
     with profile.state.lock:
+        if not profile.purposes[LEARNING].allowed:
+            for suffix in ("", _MODEL):  # what is said now is not learned later either
+                place = _Place(profile, conversation, suffix)
+                place.unread()
+                place.mark()
+        profile.purposes.check(Evidence("statements", None, EvidenceKind.STATEMENT))
         reader = _Reader(profile)
         place = _Place(profile, conversation, "")
         said = place.unread()
@@ -171,7 +183,7 @@ def learn(profile: StatementStore, conversation: Dialogue, model: Any = None) ->
             reader.read(each)
         place.mark()
     if model is not None:
-        place = _Place(profile, conversation, " (model)")
+        place = _Place(profile, conversation, _MODEL)
         asked = place.unread()
         if asked and reader.ask(model, asked, conversation):
             place.mark()

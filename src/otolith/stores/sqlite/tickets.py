@@ -48,6 +48,8 @@ def tickets_of(store: str) -> str:
 class TicketPlace:
     """A place in one line of a file; its caller uses it from one thread."""
 
+    _file = -1  # also of one whose making was interrupted
+
     def __init__(self, store: str, line: int = 0) -> None:
         self._file = -1
         self._store = store
