@@ -749,3 +749,11 @@ def test_any_text_can_be_read_and_reading_twice_is_reading_once(texts):
     assert again.evidence == ()
     assert ann.export()["evidence"] == known
     assert all(any(each.quote in text for text in texts) for each in learned.evidence)
+
+
+@pytest.mark.parametrize("first", ["I always want a vegetarian meal.", "I love tea.", "Hello!"])
+def test_an_occasion_begins_any_sentence(ann, chat, first):
+    chat.user(f"{first} On business trips I prefer the train.")
+    ann.learn(chat)
+
+    assert ann.prefer("transport", context="business trips").value == "train"

@@ -94,7 +94,9 @@ def _clauses(
     sentence: str, start: int, words: frozenset[str], *, follows_answer: bool
 ) -> Iterator[Clause]:
     """Yield the clauses of a sentence that its author means."""
-    is_question = sentence.rstrip().endswith("?")
+    start += len(sentence) - len(sentence.lstrip())
+    sentence = sentence.strip()
+    is_question = sentence.endswith("?")
     parts = list(_split(sentence.rstrip(" .!?\n")))
     context, is_standing = "", False
     for number, (at, text) in enumerate(parts):
