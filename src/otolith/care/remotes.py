@@ -238,7 +238,7 @@ def push(
         _share_constants(repo.store, store, repo.clock())
         for _ in range(_TRIES):
             theirs = {name: store.ref(name) for name in ours} if only else store.refs()
-            erased = brings_back(repo.backend, store, ours)
+            erased = brings_back(repo.backend, repo.store, store, ours)
             updates = [
                 RefUpdate(name, "erased", None, None)
                 if name in erased
@@ -393,7 +393,9 @@ def _differing(
     backend: Backend, target: Store, ours: dict[str, Hash], theirs: dict[str, Hash]
 ) -> list[str]:
     """Return the refs to mirror; a receipt there stays, and so does what it is for away."""
-    kept = brings_back(backend, target, ours) | {ref for ref in theirs if ref.startswith(ERASED)}
+    kept = brings_back(backend, backend.store, target, ours) | {
+        ref for ref in theirs if ref.startswith(ERASED)
+    }
     names = {**ours, **theirs}
     return [name for name in names if ours.get(name) != theirs.get(name) and name not in kept]
 
@@ -406,7 +408,7 @@ def _strange(
     theirs: dict[str, Hash],
 ) -> list[str]:
     """Return the refs with commits that were never here; those of who was erased here were."""
-    erased = brings_back(repo.backend.over(target), repo.store, theirs)
+    erased = brings_back(repo.backend, target, repo.store, theirs)
     return [
         name
         for name in names
@@ -426,7 +428,7 @@ def _fetch(
     _check_constants(repo.store, store)
     transfer = Transfer(store, repo.store, progress)
     theirs = _wanted(store, only)
-    erased = brings_back(repo.backend.over(store), repo.store, theirs)
+    erased = brings_back(repo.backend, store, repo.store, theirs)
     theirs = {name: head for name, head in theirs.items() if name not in erased}
     branches = {name: head for name, head in theirs.items() if is_branch_ref(name)}
     for _ in range(_TRIES):

@@ -231,7 +231,7 @@ def _write(
 # Histories
 
 
-def brings_back(source: Backend, target: Store, refs: dict[str, Hash]) -> set[str]:
+def brings_back(backend: Backend, source: Store, target: Store, refs: dict[str, Hash]) -> set[str]:
     """Return those refs of a source that would bring back a person who was erased in the target.
 
     Those are the refs of the person, and every branch and tag that reaches a commit of the person,
@@ -240,19 +240,19 @@ def brings_back(source: Backend, target: Store, refs: dict[str, Hash]) -> set[st
     receipts = target.refs(ERASED)
     if not receipts:
         return set()
-    salt = source.config.salt
+    salt, there = backend.config.salt, backend if source is backend.store else backend.over(source)
 
     def is_of_erased(ref: str) -> bool:
         return receipt_ref(salt, ref) in receipts
 
     found = {ref for ref in refs if is_of_erased(ref)}
-    theirs = {ref: head for ref, head in source.store.refs().items() if is_of_erased(ref)}
-    tainted, clean = walked(source, theirs.values()), set[Hash]()
+    theirs = {ref: head for ref, head in source.refs().items() if is_of_erased(ref)}
+    tainted, clean = walked(there, theirs.values()), set[Hash]()
     for ref, head in refs.items():
         if ref in found or not (is_branch_ref(ref) or is_tag_ref(ref)):
             continue
-        new = walked(source, [head], known=clean)
-        commits = map(source.graph.commit, new)
+        new = walked(there, [head], known=clean)
+        commits = map(there.graph.commit, new)
         if new & tainted or any(is_of_erased(read) for each in commits for read in each.reads):
             found.add(ref)
         else:

@@ -135,13 +135,7 @@ class Backend:
         self.config, hash = Config.of(
             self.store, self.encoding, entropy=self.entropy, now=self.clock
         )
-        self.refs = Refs(
-            self.store,
-            self.graph,
-            salt=self.config.salt,
-            config=hash,
-            send=lambda batch: self.store.write(batch),  # noqa: PLW0108 - the store may be replaced
-        )
+        self.refs = Refs(self.store, self.graph, salt=self.config.salt, config=hash)
 
     def cells(self) -> Cells:
         """Return cells over a new buffer, to read values and to stage new ones."""
@@ -182,4 +176,5 @@ class Backend:
         needs = () if new is None else (new.hash,)
         swap = Swap(ref, old, new.hash if new is not None else None)
         carried = {**self.fences(), **fences}
-        self.refs.write(Batch((), [swap], carried, needs, time=self.clock(), note=note))
+        batch = Batch((), [swap], carried, needs, time=self.clock(), note=note)
+        self.refs.write(self.store, batch)

@@ -496,7 +496,8 @@ class Committer:
         objects.append(Object(commit.hash, data))
         swap = Swap(self._ref, before, commit.hash)
         fences = self.all_fences()
-        self._backend.refs.write(Batch(objects, [swap], fences, time=commit.time, note=note))
+        batch = Batch(objects, [swap], fences, time=commit.time, note=note)
+        self._backend.refs.write(self._backend.store, batch)
         self._cells.objects.settle(objects)
         return commit
 
@@ -628,10 +629,13 @@ class Committer:
         self._in_doubt = [*before, commit]
         with self._hint_at_doubt():
             # There is nothing to check for a ref that is there, of a repo that was written before.
-            refs, is_known = self._backend.refs, batch.swaps[0].old is not None
-            target = self._backend.store if is_known and refs.is_checked else refs
+            refs, store = self._backend.refs, self._backend.store
+            is_known = refs.is_checked and batch.swaps[0].old is not None
             try:
-                target.write(batch)
+                if is_known:
+                    store.write(batch)
+                else:
+                    refs.write(store, batch)
             except REFUSALS:
                 self._in_doubt = before
                 raise

@@ -117,7 +117,7 @@ class SharedMap:
         found = fences() if callable(fences) else fences
         batch = self._batch(head, draft, found, needs)
         try:
-            self._backend.refs.write(batch)
+            self._backend.refs.write(self._backend.store, batch)
         except StaleRef:
             return None
         except Fenced:  # the fences of a change that lost the race are outdated

@@ -84,7 +84,8 @@ class Stash:
         self._in_doubt = (removal, True)
         try:
             self._backend.refs.write(
-                Batch(new, [swap, branch], self._fences(), needs, time=now, note="stage: ")
+                self._backend.store,
+                Batch(new, [swap, branch], self._fences(), needs, time=now, note="stage: "),
             )
         except REFUSALS:
             self._in_doubt = None
@@ -101,7 +102,7 @@ class Stash:
             now, swaps = self._backend.clock(), [self.seen]
             batch = Batch(swaps=swaps, fences=self._fences(), time=now, note="stage: drop")
             try:
-                self._backend.refs.write(batch)
+                self._backend.refs.write(self._backend.store, batch)
             except StaleRef as stale:
                 if stale.actual is not None:
                     raise  # otherwise it was removed before, and only the reply was lost

@@ -26,7 +26,7 @@ such a ref checks in the same batch that there is no receipt (`Refs.write`).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from urllib.parse import quote, unquote
 
@@ -170,25 +170,16 @@ def _erased(ref: str) -> Erased:
 class Refs:
     """Resolves names and expressions to commits, and writes what moves refs."""
 
-    def __init__(
-        self,
-        store: Store,
-        graph: Graph,
-        *,
-        salt: int,
-        config: Hash,
-        send: Callable[[Batch], None],
-    ) -> None:
-        """Begin with the salt of a repo and the hash of its constants; `send` writes a batch."""
-        self._send = send
+    def __init__(self, store: Store, graph: Graph, *, salt: int, config: Hash) -> None:
+        """Begin with the salt of a repo, and the hash of its constants."""
         self._store = store
         self._graph = graph
         self._salt = salt
         self._config = config
         self.is_checked = False
 
-    def write(self, batch: Batch) -> None:
-        """Write a batch; the first one checks that the repo is the one that was opened.
+    def write(self, store: Store, batch: Batch) -> None:
+        """Write a batch to the store; the first checks that the repo is the one that was opened.
 
         Raises:
             Erased: a ref that it would make is of a state that was erased. Nothing was written.
@@ -200,13 +191,13 @@ class Refs:
             if swap.old is None and (receipt := receipt_ref(self._salt, swap.name))
         }
         if self.is_checked and not receipts:
-            self._send(batch)
+            store.write(batch)
             return
         checks = [Swap(receipt, None, None) for receipt in receipts]
         if not self.is_checked:
             checks.append(Swap(CONFIG, self._config, self._config))
         try:
-            self._send(replace(batch, swaps=[*batch.swaps, *checks]))
+            store.write(replace(batch, swaps=[*batch.swaps, *checks]))
         except StaleRef as stale:
             if stale.name in receipts:
                 raise _erased(receipts[stale.name]) from None
